@@ -245,7 +245,11 @@ def _conjugate_gradients(
         return covariance.root_values(every, covariance.root_values(every, x))
 
     if given.sampler is None and evenly_observed(smooth, given.observations.nodes, graph.n_nodes):
-        return SpectralCG(graph, given.kernel, given.amplitude, products, diagonal, n_threads=n_threads, **options)
+        series = covariance.series
+        return SpectralCG(
+            graph, given.kernel, given.amplitude, products, diagonal, given.observations.nodes,
+            rough=None if series is None else series.rough, n_threads=n_threads, **options,
+        )  # fmt: skip
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
     return ConjugateGradients(

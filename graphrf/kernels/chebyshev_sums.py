@@ -126,9 +126,12 @@ class ChebyshevSum:
 
         Half of that is for the terms left out, half for rounding, `single_rounding`.
         """
-        c = self.coefficients_to(0.5 * tol)
-        matrix = self._doubled.astype(np.float32) if single_rounding(c) <= 0.5 * tol else self._doubled
-        return ChebyshevSum(matrix, c, self._threads)
+        shorter = ChebyshevSum(self._doubled, self.coefficients_to(0.5 * tol), self._threads)
+        return shorter.single() if single_rounding(shorter.coefficients) <= 0.5 * tol else shorter
+
+    def single(self) -> ChebyshevSum:
+        """The same sum in single precision."""
+        return ChebyshevSum(self._doubled.astype(np.float32), self._c, self._threads)
 
     @property
     def degree(self) -> int:

@@ -2,6 +2,7 @@ r"""Products with any smooth function of a graph's Laplacian, prepared once for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.kernels.chebyshev import Function, chebyshev_coefficients
-from graphrf.kernels.chebyshev_sums import ChebyshevSum
+from graphrf.kernels.chebyshev_sums import ChebyshevSum, single_rounding
 from graphrf.kernels.doubled import doubled_matrix
 
 
@@ -92,6 +93,15 @@ class SpectralFilter:
         if v.ndim not in (1, 2) or v.shape[0] != n:
             raise checks.value_error("v", f"must have shape ({n},) or ({n}, p), got {v.shape}")
         return self._expansion(v)
+
+    def single(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The same in single precision: from blocks of shape (N, p) to such blocks, both float32."""
+        return self._expansion.single()
+
+    @property
+    def single_rounding(self) -> float:
+        """How much that differs, in operator norm."""
+        return single_rounding(self._expansion.coefficients)
 
     def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:
         """The entries h(L)[rows, cols], dense, for nodes by position or name (default all), as `kernel_block`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,36 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.spectral_filter import SpectralFilter
 
 # The filter's error, as a share of its smallest value.
-_FILTER_TOLERANCE = 0.1
-# Residuals below this share of their right-hand side are rounding.
-_ROUNDING = 1e-13
+_FILTER_TOLERANCE = 0.3
+# Residuals below this share of their right-hand side are rounding, and in single precision not worth their steps.
+_ROUNDING, _SINGLE = 1e-13, 1e-6
 # Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
 _UNEVEN = 4.0
 # Solves from the residual that the last one left; each gains what one solve is asked for.
-_REFINEMENTS = 4
+_REFINEMENTS = 12
+# What rough products may leave of a residual, and where a solve with them gains too little to go on; how large
+# rounding to single precision may be beside the filter's smallest value, as solves have to be made anew beyond.
+_ROUGH, _TOO_ROUGH = 0.02, 0.3
+_ROUNDED = 1e-4
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+class _System(NamedTuple):
+    """The products that the system on all nodes takes, and the arrays that it works on.
+
+    Attributes
+    ----------
+    apply, apply_t, filter : callable
+        Products with R, R^T and B.
+    diagonal : ndarray, shape (m, 1)
+        D, of the dtype of all arrays.
+    """
+
+    apply: Product
+    apply_t: Product
+    filter: Product
+    diagonal: np.ndarray
 
 
 class SpectralCG:
@@ -43,6 +67,11 @@ class SpectralCG:
     rows : FeatureRows
     diagonal : ndarray, shape (m,)
         D, > 0.
+    nodes : ndarray of int, shape (m,)
+        Of the rows.
+    rough : callable, optional
+        From a tolerance to the product with the root of the kernel among all nodes, before the amplitude, with an
+        error of at most that in operator norm: in single precision where that serves.
     tol : float
         Wanted |b - A w| / |b| of every column.
     max_iterations : int
@@ -50,7 +79,9 @@ class SpectralCG:
     Notes
     -----
     A step costs two products with R and two with B; B takes more products with W the larger rho K is. Every
-    solution is checked by its true residual in A, and solved again for that until it is small enough.
+    solution is checked by its true residual in A, and solved again for that until it is small enough. So steps may
+    take a rough R, too: an error of c / sqrt(rho) in the kernel's root leaves a share of about c of the residual.
+    Where it leaves too much, the exact R goes on.
     """
 
     name = "cg"
@@ -62,18 +93,19 @@ class SpectralCG:
         amplitude: float,
         rows: FeatureRows,
         diagonal: np.ndarray,
+        nodes: np.ndarray,
         *,
+        rough: Callable[[float], Product] | None = None,
         tol: float,
         max_iterations: int,
         n_threads: int | None = None,
     ) -> None:
         self._rows = rows
-        self._inverse = 1 / diagonal[:, None]
         self._diagonal = diagonal[:, None]
         self.tol = tol
         self._max_iterations = max_iterations
         scale = graph.laplacian_scale(kernel.laplacian)
-        density = amplitude * float(self._inverse.sum()) / graph.n_nodes
+        density = amplitude * float((1 / diagonal).sum()) / graph.n_nodes
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:
             return 1 / np.sqrt(1 + density * kernel.spectrum(eigenvalues, scale))
@@ -84,6 +116,24 @@ class SpectralCG:
             graph, kernel.laplacian, function,
             tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
         )  # fmt: skip
+
+        self._systems = [_System(rows.apply, rows.apply_t, self._filter, self._diagonal)]
+        if rough is not None and self._filter.single_rounding <= _ROUNDED * float(ends.min()):
+            # In units in which D is near 1, so that nothing leaves single precision.
+            unit = float(diagonal.mean())
+            root, factor = rough(_ROUGH / density**0.5), np.float32((amplitude / unit) ** 0.5)
+            whole = graph.n_nodes
+
+            def apply(x: np.ndarray) -> np.ndarray:
+                return np.asarray(factor * root(x)[nodes], dtype=np.float32)
+
+            def apply_t(y: np.ndarray) -> np.ndarray:
+                spread = np.zeros((whole, y.shape[1]), dtype=np.float32)
+                spread[nodes] = factor * y
+                return np.asarray(root(spread), dtype=np.float32)
+
+            own = (self._diagonal / unit).astype(np.float32)
+            self._systems.append(_System(apply, apply_t, self._filter.single(), own))
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """A x for x of shape (m, p)."""
@@ -100,35 +150,43 @@ class SpectralCG:
         norm[norm == 0] = 1.0
         x, residual, done = np.zeros_like(b), b, 0
         left = float((np.linalg.norm(b, axis=0) / norm).max())
+        systems = list(self._systems)
         # What a residual in h's system grows by in A's, relative to its right-hand side: at most 1 + rho K, mostly
         # about the root of that. Each solve tells.
         growth = self._spread**0.5
         for _ in range(_REFINEMENTS):
-            inner = float(np.clip(tol / (max(left, tol) * growth), _ROUNDING, 0.5))
-            step, n = self._whole(residual, inner, self._max_iterations - done)
+            rough = len(systems) > 1
+            inner = float(np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5))
+            step, n = self._whole(systems[-1], residual, inner, self._max_iterations - done)
             done += n
             after = residual - self.product(step)
             reached = float((np.linalg.norm(after, axis=0) / norm).max())
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
+            if rough and not reached <= _TOO_ROUGH * left:
+                systems.pop()
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
 
-    def _whole(self, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
+    def _whole(self, system: _System, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
         """An approximate A^-1 b from the system on all nodes, and the steps that it took."""
+        diagonal = system.diagonal
+        size = np.linalg.norm(b, axis=0)
+        size[size == 0] = 1.0
+        own: np.ndarray = (b / size).astype(diagonal.dtype)
 
         def product(h: np.ndarray) -> np.ndarray:
-            g = self._filter(h)
-            g += self._rows.apply_t(self._inverse * self._rows.apply(g))
-            return self._filter(g)
+            g = system.filter(h)
+            g += system.apply_t(system.apply(g) / diagonal)
+            return system.filter(g)
 
-        right = self._filter(self._rows.apply_t(self._inverse * b))
+        right = system.filter(system.apply_t(own / diagonal))
         solver = ConjugateGradients(product, lambda r: r.copy(), tol=tol, max_iterations=most)
         solution = solver.solve(right)
-        g = self._filter(solution.value)
-        return self._inverse * (b - self._rows.apply(g)), solution.iterations
+        g = system.filter(solution.value)
+        return (own - system.apply(g)).astype(np.float64) / self._diagonal * size, solution.iterations
 
 
 def evenly_observed(smooth: Callable[[np.ndarray], np.ndarray], observed: np.ndarray, n_nodes: int) -> bool:

@@ -39,7 +39,7 @@ _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
 # Pairs of entries, over the cube of the rows, from which on their products take as long as a likelihood.
-_SLOW = 0.15
+_SLOW = 0.05
 
 
 class Gram(Protocol):

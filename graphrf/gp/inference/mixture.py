@@ -118,8 +118,12 @@ class MixturePosterior:
         return result, chosen
 
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
-        each = max(N_DRAWS // len(self._parts), _FEWEST_DRAWS)
-        return [part.sampled_variances(rng, bar, n_draws=each) for part in self._parts]
+        # In proportion to the probabilities: the average is then as exact as one part with all draws.
+        numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), _FEWEST_DRAWS).tolist()
+        return [
+            part.sampled_variances(rng, bar, n_draws=number)
+            for part, number in zip(self._parts, numbers, strict=True)
+        ]
 
     def _each_variances(self, nodes: np.ndarray) -> list[np.ndarray]:
         """The variances of each part; those by columns of K share what is not one kernel's own."""

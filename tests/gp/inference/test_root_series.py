@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.inference import posterior
+from graphrf.gp.inference.mixture import MixturePosterior
 from graphrf.gp.inference.root_series import root_series
 from graphrf.kernels.chebyshev_sums import ChebyshevSum, single_rounding
 
@@ -191,3 +193,30 @@ def test_variances_where_all_is_noise_need_no_draws(method, mean):
     exact = fitted.variances(np.arange(400))
     # The mean's coefficients are all that is uncertain; the prior variances of f differ between nodes.
     np.testing.assert_allclose(sampled, exact, rtol=1e-4 if mean == "constant" else 0.3)
+
+
+def test_draws_of_an_average_are_shared_by_probability():
+    asked = {}
+
+    class Part:
+        solution = SimpleNamespace(residual=0.0, converged=True, _replace=lambda converged: None)
+        solver, noise, n_outputs = "cholesky", 1.0, 1
+        coefficients = np.zeros((0, 1))
+
+        def __init__(self, name):
+            self.name = name
+
+        def sampled_variances(self, rng, bar, n_draws):
+            asked[self.name] = n_draws
+            return np.ones(3)
+
+        def means(self, nodes):
+            return np.zeros((nodes.size, 1))
+
+    probabilities = np.array([0.75, 0.22, 0.03])
+    average = MixturePosterior([Part(name) for name in "abc"], probabilities)
+    np.testing.assert_allclose(average.sampled_variances(np.random.default_rng(0)), np.ones((3, 1)))
+    # The variance of the average, of equal variances, is that of 64 draws of one at most.
+    numbers = np.array([asked[name] for name in "abc"])
+    assert numbers.tolist() == [48, 15, 8]
+    assert (probabilities**2 / numbers).sum() <= 1 / 64

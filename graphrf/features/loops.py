@@ -65,7 +65,7 @@ def sorted_visits(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    order : int64, shape (entries,)
+    order : int32 or int64, shape (entries,)
     starts : int64, shape (entries + 1,)
         The visits of each entry.
     rows : int32, shape (entries,), of each entry in the new order

@@ -45,7 +45,8 @@ class RowPairs:
 
     Notes
     -----
-    Memory: 6 bytes an entry and 10 a visit, and 40 an entry while it works. Time of a product: O(visits + pairs + m^2).
+    Memory: 6 bytes an entry and 10 a visit, and 40 an entry while it works.
+    Time of a product: O(visits + pairs + m^2).
     """
 
     def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:

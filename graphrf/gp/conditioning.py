@@ -247,8 +247,8 @@ def _conjugate_gradients(
     if given.sampler is None and evenly_observed(smooth, given.observations.nodes, graph.n_nodes):
         series = covariance.series
         return SpectralCG(
-            graph, given.kernel, given.amplitude, products, diagonal, given.observations.nodes,
-            rough=None if series is None else series.rough, n_threads=n_threads, **options,
+            graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
+            rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
         )  # fmt: skip
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)

@@ -40,7 +40,7 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
     nodes = np.sort(rng.permutation(400)[:200])
     covariance = Covariance.of(graph, kernel, 3.0 * unit, sampler=None, seed=0, n_threads=1)
     diagonal = unit * rng.uniform(0.01, 0.02, 200)
-    root = None if ROOTS[name] is None else ROOTS[name](covariance.series)
+    root, steps = None if ROOTS[name] is None else ROOTS[name](covariance.series), []
     solver = SpectralCG(
         graph,
         kernel,
@@ -55,6 +55,7 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
     b = np.column_stack([rng.standard_normal(200), np.ones(200), np.zeros(200)])
     found = solver.solve(b)
     assert found.converged
+    assert len(steps) >= found.iterations > 0
     assert found.residual <= 1e-8
     matrix = covariance.rows(nodes).dense() / unit + np.diag(diagonal / unit)
     np.testing.assert_allclose(unit * found.value, np.linalg.solve(matrix, b), atol=1e-5)

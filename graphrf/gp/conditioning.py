@@ -27,7 +27,7 @@ from graphrf.gp.inference.solvers import (
 from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.method_choice import choose_solver
-from graphrf.gp.progress import CountedRows, Step
+from graphrf.gp.progress import Step
 from graphrf.gp.training.compared import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
@@ -237,7 +237,6 @@ def _conjugate_gradients(
     options: dict[str, Any],
 ) -> IterativeSolver:
     """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
-    products: Any = rows if step is None else CountedRows(rows, step)
     diagonal = given.noise / given.observations.counts
     every = np.arange(graph.n_nodes)
 
@@ -252,8 +251,10 @@ def _conjugate_gradients(
         )  # fmt: skip
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
-    return ConjugateGradients(
-        lambda x: products.gram(x) + diagonal[:, None] * x,
-        nystrom_preconditioner(columns, chosen, diagonal),
-        **options,
-    )
+
+    def product(x: np.ndarray) -> np.ndarray:
+        if step is not None:
+            step()
+        return rows.gram(x) + diagonal[:, None] * x
+
+    return ConjugateGradients(product, nystrom_preconditioner(columns, chosen, diagonal), **options)

@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 import graphrf as grf
 from graphrf.gp.inference.rows import RootRows
-from graphrf.gp.progress import CountedRows
 from graphrf.kernels import factor as factor_module
 from graphrf.kernels.factor import Factor
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
@@ -84,9 +83,6 @@ def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(g
     np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))  # to the bit, as two products
     np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
     assert travels == [("gram_apply", 6, 2 * x.size)]
-    steps = []
-    np.testing.assert_array_equal(CountedRows(remote, lambda: steps.append(1)).gram(x), remote.gram(x))
-    assert len(steps) == 1
 
 
 # -- the regressor ---------------------------------------------------------------------------------

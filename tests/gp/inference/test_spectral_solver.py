@@ -40,18 +40,12 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
     nodes = np.sort(rng.permutation(400)[:200])
     covariance = Covariance.of(graph, kernel, 3.0 * unit, sampler=None, seed=0, n_threads=1)
     diagonal = unit * rng.uniform(0.01, 0.02, 200)
-    root, steps = None if ROOTS[name] is None else ROOTS[name](covariance.series), []
+    root = None if ROOTS[name] is None else ROOTS[name](covariance.series)
+    steps: list[int] = []
     solver = SpectralCG(
-        graph,
-        kernel,
-        3.0 * unit,
-        covariance.rows(nodes),
-        diagonal,
-        nodes,
-        rough=root,
-        tol=1e-8,
-        max_iterations=1_000,
-    )
+        graph, kernel, 3.0 * unit, covariance.rows(nodes), diagonal, nodes, rough=root,
+        step=lambda: steps.append(1), tol=1e-8, max_iterations=1_000,
+    )  # fmt: skip
     b = np.column_stack([rng.standard_normal(200), np.ones(200), np.zeros(200)])
     found = solver.solve(b)
     assert found.converged

@@ -122,7 +122,13 @@ class SpectralCG:
             tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
         )  # fmt: skip
         self._systems = [_System(rows.apply, rows.apply_t, self._filter, self._diagonal)]
-        if rough is not None and self._filter.single_rounding <= _ROUNDED * float(ends.min()):
+        # D w = b - R g is the small difference of large numbers where the noise is small.
+        largest = amplitude * float(kernel.spectrum(np.array([0.0, 2 * scale]), scale).max()) / diagonal.min()
+        serves = (
+            self._filter.single_rounding <= _ROUNDED * float(ends.min())
+            and 0.5 * np.finfo(np.float32).eps * largest <= _ROUGH
+        )
+        if rough is not None and serves:
             # In units in which D is near 1, so that nothing leaves single precision.
             unit = float(diagonal.mean())
             root, factor = rough(_ROUGH / density**0.5), np.float32((amplitude / unit) ** 0.5)
@@ -168,6 +174,7 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
+                growth = self._spread**0.5  # what rough products left says nothing of exact ones
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:

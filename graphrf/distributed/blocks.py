@@ -15,8 +15,8 @@ from graphrf.distributed.sums import Node, Sums
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.folder import BlockNodes, node_array, read_rows, write_rows
 from graphrf.features.frame import Frame
+from graphrf.features.matrix import step_squares
 from graphrf.features.record import Record
-from graphrf.features.step_squares import step_squares
 from graphrf.sampling.block import Block
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.contract import PreparedSampler

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphrf.gp.torch.draws import pathwise_draws as pathwise_draws
     from graphrf.gp.torch.kernel import GRFKernel as GRFKernel
     from graphrf.gp.torch.operator import FactorOperator as FactorOperator
-    from graphrf.gp.training.compared import CandidateKernel as CandidateKernel
+    from graphrf.gp.training.comparison import CandidateKernel as CandidateKernel
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
@@ -51,7 +51,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
         "time.regression": "GraphTimeGPRegressor",
-        "training.compared": "CandidateKernel",
+        "training.comparison": "CandidateKernel",
         "prior": "HyperparameterPrior PenalisedMixing",
     },
     former={"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"},

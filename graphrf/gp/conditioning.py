@@ -28,7 +28,7 @@ from graphrf.gp.inference.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.likelihoods import Likelihood
 from graphrf.gp.method_choice import choose_solver
 from graphrf.gp.progress import Step
-from graphrf.gp.training.compared import CandidateKernel
+from graphrf.gp.training.comparison import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel

@@ -41,7 +41,7 @@ from graphrf.gp.settings import (
     drawing,
     with_diffusion,
 )
-from graphrf.gp.training.compared import CandidateKernel
+from graphrf.gp.training.comparison import CandidateKernel
 from graphrf.gp.training.fitting import normaliser
 from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
 from graphrf.gp.training.regression_training import RegressionTraining, Trained

@@ -20,7 +20,7 @@ from graphrf.gp.inference.observations import Observations
 from graphrf.gp.likelihoods import LIKELIHOODS, Likelihood
 from graphrf.gp.prior import HyperparameterPrior, PenalisedMixing
 from graphrf.gp.settings import checked_hyperprior, checked_settings
-from graphrf.gp.training.compared import CandidateKernel
+from graphrf.gp.training.comparison import CandidateKernel
 from graphrf.gp.training.grid import GridCell
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="records on devices need the extra `
 from graphrf.features import device_passes, device_record  # noqa: E402
 from graphrf.features import rows as _feature_rows  # noqa: E402
 from graphrf.features.device_record import unsigned16  # noqa: E402
-from graphrf.features.step_squares import step_squares  # noqa: E402
+from graphrf.features.matrix import step_squares  # noqa: E402
 from tests.support.same_features import ARRAYS, changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import Simulated, SimulatedDevice  # noqa: E402
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import graphrf as grf
-from graphrf.features.step_squares import step_squares
+from graphrf.features.matrix import step_squares
 from graphrf.kernels.factor import FactorBase
 from tests.support.same_features import taken_rows
 

@@ -19,8 +19,8 @@ from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
+from graphrf.features.matrix import step_squares
 from graphrf.features.rows import row_numbers
-from graphrf.features.step_squares import step_squares
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph

@@ -18,7 +18,7 @@ from graphrf.gp.progress import Step
 from graphrf.gp.training import likelihood_search
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SeriesTables, TrainingSet, candidates
-from graphrf.gp.training.compared import N_POINTS, CandidateKernel
+from graphrf.gp.training.comparison import N_POINTS, CandidateKernel
 from graphrf.gp.training.fitting import Targets, global_divisor, normaliser
 from graphrf.gp.training.grid import GridCell, representatives
 from graphrf.gp.training.laplace_search import DenseEvidence, LaplaceResult, LaplaceSearch, PrecisionEvidence

@@ -16,15 +16,16 @@ from graphrf.gp.prior import HyperparameterPrior
 from graphrf.gp.progress import Step
 from graphrf.gp.training.blocks import SCOUT, observed_part, training_blocks
 from graphrf.gp.training.candidates import SampledRows, SeriesTables, TrainingSet, series_search_seconds
-from graphrf.gp.training.compared import (
+from graphrf.gp.training.comparison import (
     UNLIKELY_BESIDE_ONE,
     CandidateKernel,
     Compared,
     Smooth,
     at_mode,
+    compare,
     is_noise_alone,
+    smooth_weight,
 )
-from graphrf.gp.training.comparison import compare, smooth_weight
 from graphrf.gp.training.fitting import (
     Targets,
     begun,

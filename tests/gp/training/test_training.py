@@ -14,7 +14,7 @@ import graphrf as grf
 from graphrf.gp.inference.likelihood import log_marginal_likelihood
 from graphrf.gp.inference.observations import Observations
 from graphrf.gp.prior import FLAT, HyperparameterPrior
-from graphrf.gp.training import compared, comparison, likelihood_search, regression_training
+from graphrf.gp.training import comparison, likelihood_search, regression_training
 from graphrf.gp.training.blocks import training_blocks
 from graphrf.gp.training.gram import SampledGram, SeriesGram
 from graphrf.gp.training.grid import Axes, HyperparameterGrid
@@ -353,10 +353,10 @@ def test_the_roughest_kernel_about_as_good_as_the_best_by_evidence_or_by_predict
         for k, nats in enumerate(lost)
     ]
     kernels = [
-        compared.CandidateKernel(grf.Matern(nu=own), nats, 0.0)
+        comparison.CandidateKernel(grf.Matern(nu=own), nats, 0.0)
         for own, nats in zip((3.0, 2.0, 1.0), evidence, strict=True)
     ]
-    chosen = compared.Compared(kernels, [], [], left_out=left_out).chosen
+    chosen = comparison.Compared(kernels, [], [], left_out=left_out).chosen
     assert kernels[chosen].kernel.nu == nu
 
 
@@ -445,14 +445,14 @@ def test_a_part_compares_kernels_whose_factor_of_the_whole_graph_fits_in_memory(
     monkeypatch.setattr("graphrf.gp.training.blocks._BALLS", (1_000,))
     monkeypatch.setattr(SparsePrecision, "elimination", large)
     monkeypatch.setattr("graphrf.gp.method_choice.numbers_there", lambda: 1.0)
-    usual = compared.Compared.chosen.fget
+    usual = comparison.Compared.chosen.fget
 
     def first(compared):  # the short series of the whole graph takes a kernel whose factor fits
         if compared.training[0].graph.n_nodes == 3600:
             return [each.kernel.nu for each in compared.kernels].index(1.0)
         return usual(compared)
 
-    monkeypatch.setattr(compared.Compared, "chosen", property(first))
+    monkeypatch.setattr(comparison.Compared, "chosen", property(first))
     gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, field[nodes])
     assert gp.method_ == "precision"
     assert gp.kernel_.nu < 3

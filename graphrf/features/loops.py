@@ -58,58 +58,42 @@ def step_products(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def sorted_visits(  # type: ignore[no-untyped-def]
-    order, starts, indices, steps, counts, nodes, root, rows, sorted_steps, weights
-):
-    """Steps of the visits and their counts times sqrt(d_i / d_v), of entries in another order.
-
-    Parameters
-    ----------
-    order : int32 or int64, shape (entries,)
-    starts : int64, shape (entries + 1,)
-        The visits of each entry.
-    rows : int32, shape (entries,), of each entry in the new order
-    sorted_steps, weights : uint16 and float64, shape (visits,)
-    """
-    place = uint64(0)
-    for k in range(uint64(order.size)):
-        entry = uint64(order[k])
-        ratio = root[uint64(nodes[uint64(rows[k])])] / root[uint64(indices[entry])] if root.size else 1.0
-        for visit in range(uint64(starts[entry]), uint64(starts[entry + uint64(1)])):
-            sorted_steps[place] = steps[visit]
-            weights[place] = counts[visit] * ratio
-            place += uint64(1)
-
-
-@njit(nogil=True, cache=True)
 def entry_values(  # type: ignore[no-untyped-def]
-    first, last, visit, visits_per_entry, steps, weights, loads, rows, values, diagonals
+    first, last, indptr, visit_ptr, visits_per_entry, steps, counts, ratios, loads, places, values, diagonals
 ):
-    """Values of entries first .. last - 1 under two modulations, and what they add to diagonals.
+    """Values of the entries of rows first .. last - 1 under two modulations, and diagonals of products.
 
     Parameters
     ----------
-    visit : int
-        The first visit of the first entry.
+    ratios : float64, shape (entries,), or empty
+        sqrt(d_i / d_v) of each entry; 1 if empty.
     loads : float64, shape (steps, 2)
-    rows : int32, shape (entries,), of each entry
-    values : float64, shape (entries, 2)
+    places : int32 or int64, shape (entries,)
+        Where the values of each entry are written, if that is among the values.
+    values : float64, shape (some entries, 2)
     diagonals : float64, shape (rows, 2)
         Of R R^T and of R S^T + S R^T.
     """
-    start = uint64(visit)
-    for entry in range(uint64(first), uint64(last)):
-        behind = start + uint64(visits_per_entry[entry])
-        value, slope = 0.0, 0.0
-        while start < behind:
-            step = uint64(steps[start])
-            value += weights[start] * loads[step, 0]
-            slope += weights[start] * loads[step, 1]
-            start += uint64(1)
-        values[entry, 0], values[entry, 1] = value, slope
-        row = uint64(rows[entry])
-        diagonals[row, 0] += value * value
-        diagonals[row, 1] += 2.0 * value * slope
+    for row in range(uint64(first), uint64(last)):
+        visit = uint64(visit_ptr[row])
+        square, product = 0.0, 0.0
+        for entry in range(uint64(indptr[row]), uint64(indptr[row + uint64(1)])):
+            behind = visit + uint64(visits_per_entry[entry])
+            value, slope = 0.0, 0.0
+            while visit < behind:
+                step = uint64(steps[visit])
+                value += counts[visit] * loads[step, 0]
+                slope += counts[visit] * loads[step, 1]
+                visit += uint64(1)
+            if ratios.size:
+                value *= ratios[entry]
+                slope *= ratios[entry]
+            square += value * value
+            product += value * slope
+            place = uint64(places[entry])
+            if place < uint64(values.shape[0]):
+                values[place, 0], values[place, 1] = value, slope
+        diagonals[row, 0], diagonals[row, 1] = square, 2.0 * product
 
 
 @njit(nogil=True, cache=True)

@@ -10,14 +10,12 @@ import scipy.sparse as sp
 from graphrf._base.panels import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
-from graphrf.features.loops import entry_values, multiply_pairs, sorted_visits, symmetric
+from graphrf.features.loops import entry_values, multiply_pairs, symmetric
 from graphrf.features.record import Record
 from graphrf.features.rows import DENSE_NUMBERS
 
-# Runs of entries, whose parts of the diagonal are added up apart so that the bits do not depend on threads.
-_RUNS = 8
 # Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
-_WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 4_000_000, 4_000_000, 8
+_WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 1_000_000, 4_000_000, 8
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
 _DENSE_SPEED = 8.0
 
@@ -25,8 +23,8 @@ _DENSE_SPEED = 8.0
 class RowPairs:
     r"""Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
 
-    The entries are sorted by columns, with their visits. A product is one pass over the pairs of entries that
-    share a column, or a dense product over the columns that are not empty where that is less.
+    The entries are sorted by columns once. A product is then one pass over the pairs of entries that share a
+    column, or a dense product over the columns that are not empty where that is less.
 
     Parameters
     ----------
@@ -45,44 +43,37 @@ class RowPairs:
 
     Notes
     -----
-    Memory: 6 bytes an entry and 10 a visit, and 40 an entry while it works.
+    Memory: 16 bytes an entry, and 40 while it works.
     Time of a product: O(visits + pairs + m^2).
     """
 
     def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:
-        self._frame = frame
+        self._frame, self._record = frame, record
         self._n_rows = m = nodes.size
         order, counts = _by_columns(record, (m, frame.n_nodes))
-        shared = np.repeat(counts > 1, counts)
         pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
         numbers = m * counts.size
         self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
         self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
+        rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
+        root = frame.degree_roots
+        self._ratios = root[nodes][rows] / root[record.indices] if root.size else np.zeros(0)
         if self._dense:
             self._n_columns, self._columns = counts.size, np.repeat(np.arange(counts.size), counts)
-        else:  # entries that are alone in their column add to the diagonal only: they come last
-            order = np.concatenate([order[shared], order[~shared]])
-        rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(record.visits_per_entry, dtype=np.int64)])
-        self._rows, self._sizes = rows[order], record.visits_per_entry[order]
-        self._steps, self._weights = np.empty_like(record.steps), np.empty(record.steps.size)
-        sorted_visits(
-            order, starts, record.indices, record.steps, record.counts, nodes, frame.degree_roots, self._rows,
-            self._steps, self._weights,
-        )  # fmt: skip
-        bounds = np.linspace(0, order.size, _RUNS + 1).astype(np.int64)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._sizes, dtype=np.int64)])
-        self._runs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), ends[bounds[:-1]].tolist(), strict=True))
+        else:  # entries that are alone in their column add to the diagonal only
+            order = order[np.repeat(counts > 1, counts)]
+        self._places = np.full(record.n_entries, order.size, dtype=order.dtype)
+        self._places[order] = np.arange(order.size, dtype=order.dtype)
+        self._rows = rows[order]
         threads = thread_count(n_threads)
-        self._fill_threads = threads if order.size > _WORTH_ENTRIES else 1
+        self._fill_threads = threads if record.steps.size > _WORTH_ENTRIES else 1
         # What follows is of the entries that share their column.
         counts = counts[counts > 1]
         self._indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-        n_shared = int(self._indptr[-1])
         self._threads, self._shares = 1, [(0, m)]
-        if not self._dense and threads > 1 and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * n_shared):
-            before = np.arange(n_shared) - np.repeat(self._indptr[:-1], counts)
-            work = np.cumsum(np.bincount(self._rows[:n_shared], before, minlength=m))
+        if not self._dense and threads > 1 and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * self._rows.size):
+            before = np.arange(self._rows.size) - np.repeat(self._indptr[:-1], counts)
+            work = np.cumsum(np.bincount(self._rows, before, minlength=m))
             self._threads = threads
             self._shares = row_shares(np.concatenate([[0], work]).astype(np.int64), threads)
 
@@ -109,20 +100,19 @@ class RowPairs:
         return symmetric(products, 0, diagonals), None if slope is None else symmetric(products, 1, diagonals)
 
     def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of every entry under both modulations, and of the diagonals: (entries, 2) and (m, 2)."""
-        values = np.empty((self._rows.size, 2))
-        diagonals = np.zeros((_RUNS, self._n_rows, 2))
+        """Of the entries in their order by columns under both modulations, and of the diagonals: (m, 2)."""
+        values, diagonals = np.empty((self._rows.size, 2)), np.empty((self._n_rows, 2))
+        record = self._record
 
-        def fill(number: int) -> None:
-            first, last, visit = self._runs[number]
+        def fill(rows: tuple[int, int]) -> None:
             entry_values(
-                first, last, visit, self._sizes, self._steps, self._weights, loads, self._rows, values,
-                diagonals[number],
+                *rows, record.indptr, record.visit_ptr, record.visits_per_entry, record.steps, record.counts,
+                self._ratios, loads, self._places, values, diagonals,
             )  # fmt: skip
 
-        for _ in ordered_map(fill, range(_RUNS), self._fill_threads):
+        for _ in ordered_map(fill, row_shares(record.indptr, self._fill_threads), self._fill_threads):
             pass
-        return values, diagonals.sum(axis=0)
+        return values, diagonals
 
     def _whole(self, values: np.ndarray) -> np.ndarray:
         matrix = np.zeros((self._n_rows, self._n_columns))

@@ -158,6 +158,41 @@ def test_the_search_stays_near_its_start(first, monkeypatch):
     assert abs(found) < 0.1 if first == 0.3 else found > 3.8
 
 
+def test_a_climb_that_leads_to_the_end_of_another_stops_and_no_other_does():
+    def objective(x):
+        asked.append(x)
+        value = x**2 * (x - 1) ** 2 + 0.1 * x
+        return value, np.array([2 * x * (x - 1) * (2 * x - 1) + 0.1]), np.array([[1.0]])
+
+    asked: list[float] = []
+    search = LikelihoodSearch(
+        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
+    )
+    search._expanded = lambda vector: objective(vector[0])
+    box = [(-10.0, 10.0)]
+    first = search._climb(np.array([-0.4]), box)
+    alone = len(asked)
+    assert search._climb(np.array([-0.4]), box, [first]) is first
+    assert len(asked) - alone < alone
+    other = search._climb(np.array([1.2]), box, [first])  # the shallower of two valleys, which are near each other
+    assert abs(first.point[0]) < 0.2
+    assert abs(other.point[0] - 1.0) < 0.2
+    assert other.converged
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("noise", [1e-4, 1.0])
+def test_the_total_and_the_ratio_of_variances_tell_them_and_their_derivatives(scale, noise):
+    point = np.array([0.7, np.log(scale), np.log(noise)])
+    vector = likelihood_search._total_and_ratio(point)
+    np.testing.assert_allclose(vector, [0.7, np.log(scale + noise), np.log(noise / scale)], rtol=1e-12)
+    np.testing.assert_allclose(likelihood_search._scale_and_noise(vector), point, rtol=1e-12, atol=1e-12)
+    steps = 1e-6 * np.eye(3)
+    back = likelihood_search._scale_and_noise
+    expected = np.column_stack([(back(vector + h) - back(vector - h)) / 2e-6 for h in steps])
+    np.testing.assert_allclose(likelihood_search._turn(point), expected, atol=1e-8)
+
+
 def test_with_nothing_to_train_the_given_values_come_back(karate):
     observations = Observations.of(np.arange(5), np.arange(5.0)[:, None], np.ones((34, 1)))
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)

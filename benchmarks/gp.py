@@ -22,8 +22,8 @@ Compilation is done before, on small graphs. Wall seconds, processor seconds bes
 
 Measured on 2 cores: `grid10k` series 7.7 s (three seeds, 7.4 to 8.5), rows 10.0 s (9.3 to 10.1), both RMSE .0867
 and NLPD -.620 to -.622, against .0865 and -.622 with the true hyperparameters, deviations .9 % off in the median
-(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few` (1.8 GiB): grid fit 9.2 s, deviations 5.0 s, means 0.3 s;
-random graph, whose values so few nodes do not tell, fit 5.9 s, deviations 6.9 s, means 0.3 s. `million`: fit
+(series, seed 0); fast-graph-gp 224 s, .184, -.119. `few` (2.0 GiB): grid fit 5.2 s, deviations 4.3 s, means 0.2 s;
+random graph, whose values so few nodes do not tell, fit 2.7 s, deviations 3.4 s, means 0.1 s. `million`: fit
 225 s, means 1.5 s, RMSE .0163 against .0223 of the best filter; 2.6 GiB.
 """
 

@@ -24,7 +24,7 @@ Measured on 2 cores: `grid10k` series 7.7 s (three seeds, 7.4 to 8.5), rows 10.0
 and NLPD -.620 to -.622, against .0865 and -.622 with the true hyperparameters, deviations .9 % off in the median
 (series, seed 0); fast-graph-gp 224 s, .184, -.119. `few` (2.0 GiB): grid fit 5.2 s, deviations 4.3 s, means 0.2 s;
 random graph, whose values so few nodes do not tell, fit 2.7 s, deviations 3.4 s, means 0.1 s. `million`: fit
-225 s, means 1.5 s, RMSE .0163 against .0223 of the best filter; 2.6 GiB.
+143 s, means 0.8 s, RMSE .0163 against .0223 of the best filter; 3.7 GiB.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Seconds are the processor's, of all threads, without graph and signal: other wor
 The signal has the same kernel, of lengthscale 3, but on road-like graphs three times the mean distance between
 observed nodes, so that they say something of the nodes between them however large the graph is. On the others no
 lengthscale does: nodes that are a few steps from each other are a large part of the graph.
-A smooth signal, by `Diffusion(40)` on a grid, is apart: there `Diffusion` is trained, or `Matern(nu=3)` where the
-method is `precision`, which has no factor for `Diffusion`.
+`--graphs smooth` is a separate case, a smooth signal drawn with `Diffusion(40)` on a grid. There `Diffusion` is
+trained, or with the method `precision`, which has no factor for it, `Matern(nu=3)`.
 
     python benchmarks/growth.py --sizes 10000 100000 --observed 1000 0.1 --timeout 300
     python benchmarks/growth.py --graphs smooth --sizes 1000000 --observed 0.1

@@ -1,4 +1,4 @@
-"""Matrices of feature records, in scipy's CSR form: that of a modulation, and products of those of the steps."""
+"""Feature matrices in scipy's CSR form, and the mean products of features of any two steps."""
 
 from __future__ import annotations
 

@@ -53,13 +53,14 @@ class RowPairs:
         order, counts = _by_columns(record, (m, frame.n_nodes))
         pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
         numbers = m * counts.size
-        self._dense = numbers <= DENSE_NUMBERS and numbers * m < _DENSE_SPEED * pairs
+        self._dense = numbers * m < _DENSE_SPEED * pairs
         self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
         rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
         root = frame.degree_roots
         self._ratios = root[nodes][rows] / root[record.indices] if root.size else np.zeros(0)
         if self._dense:
-            self._n_columns, self._columns = counts.size, np.repeat(np.arange(counts.size), counts)
+            self._columns = np.repeat(np.arange(counts.size), counts)
+            self._bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         else:  # entries that are alone in their column add to the diagonal only
             order = order[np.repeat(counts > 1, counts)]
         self._places = np.full(record.n_entries, order.size, dtype=order.dtype)
@@ -87,9 +88,7 @@ class RowPairs:
         loads = [self._frame.load(f if each is None else each) for each in (f, slope)]
         values, diagonals = self._values(np.column_stack(loads))
         if self._dense:
-            root = self._whole(values[:, 0])
-            half = None if slope is None else self._whole(values[:, 1]) @ root.T
-            return root @ root.T, None if half is None else half + half.T
+            return self._dense_products(values, slope is not None)
         products = np.zeros((self._n_rows, self._n_rows, 1 if slope is None else 2))
 
         def add(rows: tuple[int, int]) -> None:
@@ -114,10 +113,19 @@ class RowPairs:
             pass
         return values, diagonals
 
-    def _whole(self, values: np.ndarray) -> np.ndarray:
-        matrix = np.zeros((self._n_rows, self._n_columns))
-        matrix[self._rows, self._columns] = values
-        return matrix
+    def _dense_products(self, values: np.ndarray, both: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """The products by dense blocks of columns."""
+        matrix, half = (np.zeros((self._n_rows, self._n_rows)) for _ in range(2))
+        width = max(1, DENSE_NUMBERS // self._n_rows)
+        for first in range(0, self._bounds.size - 1, width):
+            last = min(first + width, self._bounds.size - 1)
+            part = slice(self._bounds[first], self._bounds[last])
+            blocks = np.zeros((2, self._n_rows, last - first))
+            blocks[:, self._rows[part], self._columns[part] - first] = values[part].T
+            matrix += blocks[0] @ blocks[0].T
+            if both:
+                half += blocks[1] @ blocks[0].T
+        return matrix, half + half.T if both else None
 
 
 def _by_columns(record: Record, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

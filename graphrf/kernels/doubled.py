@@ -22,14 +22,13 @@ _NARROWER = 0.8
 _in_use: weakref.WeakKeyDictionary[Graph, dict[str, tuple[weakref.ref[sp.csr_array], float]]]
 _in_use = weakref.WeakKeyDictionary()
 
-
 # Those that `kept_matrices` holds.
 _kept: ContextVar[list[sp.csr_array] | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
 def kept_matrices() -> Iterator[None]:
-    """Within it, matrices of `doubled_matrix` are kept for later callers, though nobody holds them meanwhile."""
+    """A context, or a decorator, in which matrices of `doubled_matrix` stay in memory for later callers."""
     token = _kept.set([])
     try:
         yield

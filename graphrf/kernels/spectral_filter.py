@@ -100,7 +100,7 @@ class SpectralFilter:
 
     @property
     def single_rounding(self) -> float:
-        """How much that differs, in operator norm."""
+        """About the most that single precision changes, in operator norm."""
         return single_rounding(self._expansion.coefficients)
 
     def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:

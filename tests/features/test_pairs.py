@@ -26,6 +26,7 @@ def _pairs(factor, n_threads=None):
 def test_products_are_those_of_the_feature_matrices(name, fixture, dense, request, monkeypatch):
     graph = request.getfixturevalue(fixture)
     monkeypatch.setattr(module, "_DENSE_SPEED", np.inf if dense else 0.0)
+    monkeypatch.setattr(module, "DENSE_NUMBERS", 100)  # several blocks of columns
     monkeypatch.setattr(module, "_WORTH_PAIRS", 0)
     monkeypatch.setattr(module, "_PAIRS_PER_ENTRY", 0)
     monkeypatch.setattr(module, "_WORTH_ENTRIES", 0)

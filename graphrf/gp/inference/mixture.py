@@ -16,6 +16,8 @@ from graphrf.gp.inference.solvers import Solution
 
 # Draws of each part, at least, for variances by draws.
 _FEWEST_DRAWS = 8
+# Prior variances that are so small beside those of another part are next to nothing.
+_NOTHING = 1e-5
 
 
 class MixturePosterior:
@@ -118,10 +120,17 @@ class MixturePosterior:
         return result, chosen
 
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
-        # In proportion to the probabilities: the average is then as exact as one part with all draws.
+        """The variances of each part, by exact sparse factors or by draws.
+
+        Draws are in proportion to the probabilities: the average is then as exact as one part with all of them.
+        There are none of a part whose f varies by next to nothing beside others, as that of noise alone.
+        """
+        largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
         numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), _FEWEST_DRAWS).tolist()
         return [
-            part.sampled_variances(rng, bar, n_draws=number)
+            part.variances_of_the_mean()
+            if isinstance(part, Posterior) and part.prior_variance <= _NOTHING * largest
+            else part.sampled_variances(rng, bar, n_draws=number)
             for part, number in zip(self._parts, numbers, strict=True)
         ]
 

@@ -29,8 +29,8 @@ _SOLVE_WIDTH = 64
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
 _DRAWS_TOLERANCE = 1e-4
-# A prior variance that is so small beside the noise is that of noise alone.
-_NOTHING = 1e-5
+# Nodes whose prior variances tell how large these are.
+_FEW_NODES = 16
 
 
 class SolverWarning(UserWarning):
@@ -133,6 +133,19 @@ class Posterior:
         """Of beta, shape (b, b)."""
         return self._mean.covariance
 
+    @cached_property
+    def prior_variance(self) -> float:
+        """The mean prior variance of f at observed nodes: at a few of them where exact rows make it expensive."""
+        rows = self._rows
+        if self.covariance.exact:
+            some = np.linspace(0, self._nodes.size - 1, min(self._nodes.size, _FEW_NODES)).astype(np.int64)
+            rows = self.covariance.rows(self._nodes[some])
+        return float(rows.variances().mean())
+
+    def variances_of_the_mean(self) -> np.ndarray:
+        """Variances of H beta at all N nodes, which are those of the whole where f varies by next to nothing."""
+        return np.asarray(np.square(self._mean.half(self._basis)).sum(axis=1))
+
     @property
     def n_observed(self) -> int:
         """Distinct observed nodes."""
@@ -202,20 +215,19 @@ class Posterior:
         """
         if self._sampled is not None:
             return self._sampled
-        prior = float(self._rows.variances().mean())
-        if prior <= _NOTHING * self._diagonal.min(initial=np.inf):  # noise alone: next to nothing to draw
-            self._sampled = prior + np.square(self._mean.half(self._basis)).sum(axis=1)
-            return self._sampled
         every, nothing = np.arange(self._rows.shape[1]), np.zeros((self._nodes.size, 1))
         squares = np.zeros(every.size)
         dtype = np.float64 if self.covariance.exact else np.float32
-        root = self.covariance.rough_root(_DRAWS_TOLERANCE * np.sqrt(prior / self.covariance.amplitude))
+        root: Callable[[np.ndarray, np.ndarray], np.ndarray] = self.covariance.root_values
+        if not self.covariance.exact:
+            norm = np.sqrt(self.prior_variance / self.covariance.amplitude)
+            root = self.covariance.rough_root(_DRAWS_TOLERANCE * norm)
         for part in slices(n_draws, _DRAWS_AT_ONCE):
             count = part.stop - part.start
-            own = signs(every.size, count, rng).astype(dtype, copy=False)
+            prior = signs(every.size, count, rng).astype(dtype, copy=False)
             errors = np.sqrt(self._diagonal)[:, None] * signs(self._nodes.size, count, rng)
             # A draw given observations of 0 is an error of the predictor.
-            weights, trend, _ = self._drawn(nothing, own, errors, rng, self._solve_loosely, root)
+            weights, trend, _ = self._drawn(nothing, prior, errors, rng, self._solve_loosely, root)
             draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)

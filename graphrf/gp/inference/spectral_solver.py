@@ -15,14 +15,15 @@ from graphrf.kernels.spectral_filter import SpectralFilter
 
 # The filter's error, as a share of its smallest value.
 _FILTER_TOLERANCE = 0.3
-# Residuals below this share of their right-hand side are rounding, and in single precision not worth their steps.
+# The smallest residuals, relative to their right-hand sides, that solves in double and single precision aim at:
+# below them there is rounding alone, or steps gain too little.
 _ROUNDING, _SINGLE = 1e-13, 1e-6
 # Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
 _UNEVEN = 4.0
 # Solves from the residual that the last one left; each gains what one solve is asked for.
 _REFINEMENTS = 12
-# What rough products may leave of a residual, and where a solve with them gains too little to go on; how large
-# rounding to single precision may be beside the filter's smallest value, as solves have to be made anew beyond.
+# What rough products may leave of a residual, and what a solve with them may leave before exact ones take over.
+# How large rounding to single precision may be beside the filter's smallest value: with more, solves gain little.
 _ROUGH, _TOO_ROUGH = 0.02, 0.3
 _ROUNDED = 1e-4
 

@@ -33,7 +33,7 @@ _FIRST, _LONGEST, _SHORTEST = 0.3, 2.0, 1e-6
 # and become shorter if it does not gain the third, by these factors.
 _WORTH, _GOOD, _POOR = 1e-4, 0.75, 0.25
 _LONGER, _SHORTER = 2.0, 0.3
-# A climb that comes so near the end of another one may end there, too.
+# A climb that is at most so far from the end of another one may lead there.
 _NEAR = 1.5
 # Second derivatives of which nothing is known.
 _SLIGHT = 1e-3
@@ -172,9 +172,9 @@ class LikelihoodSearch:
         box stay. In place of second derivatives the model has the average information, corrected by what the last
         steps told of them: where the data say little of a hyperparameter, the two differ by a factor.
 
-        Where output scale and noise are both sought and inside the box, steps are taken in `_total_and_ratio`: the
-        data tell the sum of the two variances much better than how it is shared, so that in their logarithms the
-        density has a curved ridge, and a quarter more steps were needed.
+        Where output scale and noise are both sought and inside the box, steps are taken in `_total_and_ratio`. The
+        data determine the sum of the two variances much better than their ratio, so that the density has a ridge
+        that is curved in their logarithms; steps in these took a third more evaluations.
         """
         low, high = np.transpose(box)
         point, radius = start, _FIRST
@@ -307,9 +307,9 @@ class LikelihoodSearch:
 
 
 def over_divisor(found: Likelihood, slopes: np.ndarray) -> Likelihood:
-    """A likelihood at a fixed scale of K over a divisor, from that at a fixed scale of K, which the quotient is.
+    """A likelihood with its derivatives at a fixed output scale, in place of those at a fixed factor of K.
 
-    `slopes` are the derivatives of the divisor's logarithm in the parameters.
+    The factor is the output scale over a divisor; `slopes` are the derivatives of the divisor's logarithm.
     """
     turned = np.eye(slopes.size + 2)
     turned[: slopes.size, -2] = -slopes
@@ -320,9 +320,10 @@ def over_divisor(found: Likelihood, slopes: np.ndarray) -> Likelihood:
 
 
 def _leads_to(away: np.ndarray, gain: float, slope: np.ndarray) -> bool:
-    """Whether the way to a minimum, by which the value falls by `gain`, begins about as in a quadratic valley.
+    """Whether the value seems to fall all the way to a minimum that is `away` and lower by `gain`.
 
-    That is twice as steep as on average. Up to three times, a cubic that ends level falls all the way.
+    Its derivative at the beginning of the way is -2 `gain` in a quadratic valley. A cubic that is level at the end
+    falls all the way if that derivative is between -3 `gain` and 0; it has to be at least as steep as on average.
     """
     return float(np.linalg.norm(away)) <= _NEAR and 0 < gain <= -float(slope @ away) <= 3 * gain
 

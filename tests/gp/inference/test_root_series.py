@@ -178,21 +178,27 @@ def test_squares_of_draws_with_random_signs_are_unbiased_variances(method, unit)
 
 
 @pytest.mark.parametrize("method", ["features", "series"])
-@pytest.mark.parametrize("mean", ["constant", "zero"])
-def test_variances_where_all_is_noise_need_no_draws(method, mean):
+def test_noise_alone_takes_no_draws_beside_another_part_and_draws_where_it_is_all(method):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
-    nodes = np.random.default_rng(0).choice(400, 60, replace=False)
-    gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(1.0), method=method, noise=1.0, optimize=False, output_scale=1e-6, mean=mean,
-        seed=0,
-    )  # fmt: skip
-    fitted = gp.fit(nodes, np.sin(nodes))._posterior
+    nodes, every = np.random.default_rng(0).choice(400, 60, replace=False), np.arange(400)
+    settings = {"kernel": grf.Diffusion(1.0), "method": method, "noise": 1.0, "optimize": False, "seed": 0}
+    nothing, signal = (
+        grf.GraphGPRegressor(graph, output_scale=scale, **settings).fit(nodes, np.sin(nodes))._posterior
+        for scale in (1e-6, 1.0)
+    )
+    again = signal.with_basis(signal._basis)  # which has drawn nothing yet
+    average = MixturePosterior([again, nothing], np.array([0.5, 0.5]))
+    drawn = np.random.default_rng(1)
+    signal.sampled_variances(drawn, n_draws=32)
     rng = np.random.default_rng(1)
-    sampled, state = fitted.sampled_variances(rng), np.random.default_rng(1).bit_generator.state
-    assert rng.bit_generator.state == state
-    exact = fitted.variances(np.arange(400))
-    # The mean's coefficients are all that is uncertain; the prior variances of f differ between nodes.
-    np.testing.assert_allclose(sampled, exact, rtol=1e-4 if mean == "constant" else 0.3)
+    average.sampled_variances(rng)
+    assert rng.bit_generator.state == drawn.bit_generator.state
+    # What stands for the draws: the coefficients of the mean are all that is uncertain.
+    np.testing.assert_allclose(nothing.variances_of_the_mean(), nothing.variances(every), rtol=1e-4)
+    # Alone, a small variance is drawn as any other.
+    before = rng.bit_generator.state
+    nothing.sampled_variances(rng)
+    assert rng.bit_generator.state != before
 
 
 def test_draws_of_an_average_are_shared_by_probability():

@@ -58,21 +58,24 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
     assert counted.count(np.float32) == {"exact": 0, "wrong": 1, "nothing": 1}.get(name, len(counted))
 
 
-def test_single_precision_is_for_filters_that_survive_it(counted):
-    # Long kernels and little noise: rounding would be met again and again.
+@pytest.mark.parametrize(
+    ("kernel", "noise", "expected"),
+    [
+        (grf.Diffusion(3.0), 1e-4, "float32"),
+        (grf.Diffusion(40.0), 1e-4, "float64"),  # a filter of high degree: rounding would be met again and again
+        (grf.Diffusion(1.0), 1e-9, "float64"),  # a small difference of large numbers is lost to rounding
+    ],
+    ids=["serves", "long", "noiseless"],
+)
+def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, counted):
     graph, nodes = grf.load_graph(nx.grid_2d_graph(40, 40)), np.arange(0, 1600, 3)
-    solves = {}
-    for lengthscale in (3.0, 40.0):
-        kernel = grf.Diffusion(lengthscale)
-        covariance = Covariance.of(graph, kernel, 1.0, sampler=None, seed=0, n_threads=1)
-        solver = SpectralCG(
-            graph, kernel, 1.0, covariance.rows(nodes), np.full(nodes.size, 1e-4), nodes,
-            rough=covariance.series.rough, tol=1e-6, max_iterations=1_000,
-        )  # fmt: skip
-        counted.clear()
-        assert solver.solve(np.sin(nodes / 50.0)).converged
-        solves[lengthscale] = {dtype.name for dtype in counted}
-    assert solves == {3.0: {"float32"}, 40.0: {"float64"}}
+    covariance = Covariance.of(graph, kernel, 1.0, sampler=None, seed=0, n_threads=1)
+    solver = SpectralCG(
+        graph, kernel, 1.0, covariance.rows(nodes), np.full(nodes.size, noise), nodes,
+        rough=covariance.series.rough, tol=1e-6, max_iterations=1_000,
+    )  # fmt: skip
+    assert solver.solve(np.sin(nodes / 50.0)).converged
+    assert {dtype.name for dtype in counted} == {expected}
 
 
 def test_the_tolerance_of_rough_roots_is_what_the_density_of_observations_allows():

@@ -7,6 +7,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.training import lengthscales as module
 from graphrf.gp.training.gram import SampledGram
+from graphrf.kernels.derivatives import spectral_derivatives
 
 NODES = np.arange(0, 90, 3)
 KERNELS = [
@@ -40,6 +41,31 @@ def test_interpolated_matrices_are_those_computed_directly(grid, kernel, centre,
         size = np.linalg.norm(exact)
         assert np.linalg.norm(matrix - exact) < 1e-9 * size
         assert np.linalg.norm(slope - exact_slope) < 1e-7 * size / near.lengthscale
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [grf.Diffusion(1.0), grf.RegularizedLaplacian(1.0, 2), *(grf.Matern(nu, 1.0) for nu in (0.5, 1.0, 2.0, 3.0))],
+    ids=repr,
+)
+def test_the_worst_error_over_the_spectrum_is_what_the_docstring_says(kernel):
+    gaps = np.linspace(0.0, 2.0, 101)
+
+    def values(kernel, names):
+        slopes = spectral_derivatives(kernel, names, 1 - gaps, 1.0).T
+        return np.diag(kernel.spectrum(gaps, 1.0)), [np.diag(slope) for slope in slopes]
+
+    worst = 0.0
+    for centre in np.geomspace(0.1, 100.0, 13):
+        known = module.Lengthscales(values, gaps.size, lambda: True)
+        for step in range(module._PATIENCE + 1):
+            known(kernel.replace(lengthscale=centre * (1 + 1e-6 * step)), ())
+        assert known._panels
+        for place in np.linspace(-0.99, 0.99, 9):
+            near = kernel.replace(lengthscale=centre * float(np.exp(module.HALF_WIDTH * place)))
+            exact = values(near, ())[0]
+            worst = max(worst, np.abs(known(near, ())[0] - exact).max() / exact.max())
+    assert worst < 1e-11
 
 
 def test_what_was_asked_last_is_not_computed_again(grid, monkeypatch):

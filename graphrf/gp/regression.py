@@ -336,7 +336,6 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    @kept_matrices()
     def fit(
         self,
         nodes: Any,
@@ -449,30 +448,31 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             exact=exact, cheaper=lambda kernel: self._cheaper_precision(kernel, distinct.size), seed=seed,
             n_threads=self.n_threads,
         )  # fmt: skip
-        with step_bar("training", self.progress) as bar:
-            trained, precision = self._trained(training, kernels, precision, bar.update)
-        best = trained.best
-        mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
-        given = Conditions(
-            observations=Observations.of(positions, values, mean.basis, precisions),
-            offset=offset,
-            single=single,
-            kernel=best.kernel,
-            output_scale=(
-                best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
-            ),
-            noise=best.noise,
-            mean_variance=mean_variance,
-            sampler=trained.sampler,
-            seed=seed,
-            log_marginal_likelihood=best.value,
-            trained=best.converged,
-            points=trained.points,
-            candidates=trained.candidates,
-            sparse=precision is not None,
-            covariates=covariates,
-        )
-        return self._condition(given, mean, precision)
+        with kept_matrices():
+            with step_bar("training", self.progress) as bar:
+                trained, precision = self._trained(training, kernels, precision, bar.update)
+            best = trained.best
+            mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
+            given = Conditions(
+                observations=Observations.of(positions, values, mean.basis, precisions),
+                offset=offset,
+                single=single,
+                kernel=best.kernel,
+                output_scale=(
+                    best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
+                ),
+                noise=best.noise,
+                mean_variance=mean_variance,
+                sampler=trained.sampler,
+                seed=seed,
+                log_marginal_likelihood=best.value,
+                trained=best.converged,
+                points=trained.points,
+                candidates=trained.candidates,
+                sparse=precision is not None,
+                covariates=covariates,
+            )
+            return self._condition(given, mean, precision)
 
     def _trained(
         self,

@@ -28,7 +28,7 @@ _kept: ContextVar[list[sp.csr_array] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def kept_matrices() -> Iterator[None]:
-    """A context, or a decorator, in which matrices of `doubled_matrix` stay in memory for later callers."""
+    """A context in which matrices of `doubled_matrix` stay in memory for later callers."""
     token = _kept.set([])
     try:
         yield

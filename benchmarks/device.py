@@ -1,149 +1,249 @@
-"""What does a torch device do with walks, features, PageRank and a Gaussian process, against the bandwidth it has?
+"""How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside its bandwidth?
 
-    python benchmarks/device.py                                    # every part, on CUDA if it is there
+    python benchmarks/device.py                                    # all parts but `large`, on CUDA if it is there
     python benchmarks/device.py --device cpu --nodes 20000         # the same code in a minute without a GPU
     python benchmarks/device.py --parts gp --observed 300000
     python benchmarks/device.py --parts large --large 10000000     # 10M nodes: do they fit, and how fast?
 
-A random graph of mean degree 8; for the Gaussian process a grid. Figures are the median and range of three runs
-after a first one, but for the Gaussian process and the large graph, which run once, the former after a small case
-that warms up. Before anything is timed, rows from the device are compared with those of the compiled loops.
+The graph is random, of mean degree 8; that of the Gaussian process is a grid. The part `bits` compares the device
+with the compiled loops on three graphs and fails where a bit differs. Figures are the median and range of three
+runs after a first one; the Gaussian process and the large graph run once, after a small case that warms up.
+
+Beside a figure stand the bytes that the work must move at least, for each second, and their ratio to the bandwidth
+of a large copy. `--json FILE` writes all figures after each, so that a run that is stopped keeps those it made.
+`checks/gpu.sh` runs every part with a time limit of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
 
 import gpytorch
 import numpy as np
 import torch
 from _machine import header
-from walks import grid, random_graph
+from pagerank import preferential
+from walks import grid, random_graph, weighted
 
 import graphrf as grf
+from graphrf.features.device_record import device_record
 from graphrf.gp import GRFKernel, pathwise_draws
+from graphrf.gp.torch.device_factors import TorchFeatureFactor
 from graphrf.pagerank import pagerank, power_iteration
+from graphrf.pagerank.walks import pooled_torch
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
-PARTS = ("walks", "features", "products", "pagerank", "gp", "large")
-# Of a step that walks cannot do without: two numbers of `indptr` and a neighbour, each from a sector of 32 bytes
-# read at random, and a key of 8 bytes written.
+# Bytes that a step of a walk moves at least: two numbers of `indptr`, which share a sector of 32 bytes, and a
+# neighbour in another one, read at random, and a key of 8 bytes written.
 STEP_BYTES = 72
+# Walkers of a pool that leave a node along one edge move together: a neighbour's number, and its population, read
+# and written in a sector of 32 bytes.
+EDGE_BYTES = 4 + 2 * 32
+# A multiply-add of a compressed power: a number and an index of 4 bytes, and a sum of 4 bytes written.
+MULTIPLY_BYTES = 12
 
 
-def timed(function: Callable[[], object], device: torch.device, repeats: int = 3) -> list[float]:
-    """Seconds of each run, the device's work included, after a first one that is not counted."""
-    return sorted([once(function, device)[0] for _ in range(repeats + 1)][1:])
+Result = TypeVar("Result")
 
 
-def once(function: Callable[[], object], device: torch.device) -> tuple[float, object]:
-    wait(device)
-    started = time.perf_counter()
-    result = function()
-    wait(device)
-    return time.perf_counter() - started, result
+class Device:
+    """The device, the bandwidth of a copy on it, and the figures measured so far."""
 
+    def __init__(self, name: str, file: Path | None, *, silent: bool = False) -> None:
+        self.device = torch.device(name)
+        self._silent = silent
+        self.on_gpu = self.device.type == "cuda"
+        self._file = file
+        self._figures: list[dict[str, object]] = []
+        self._copied = 0.0
 
-def wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    def timed(self, function: Callable[[], object], repeats: int = 3) -> list[float]:
+        """Seconds of runs, sorted, the device's work included, after a first run that is not counted."""
+        return sorted([self.once(function)[0] for _ in range(repeats + 1)][1:])
 
+    def once(self, function: Callable[[], Result]) -> tuple[float, Result]:
+        """Seconds of one run, and its result."""
+        self.wait()
+        started = time.perf_counter()
+        result = function()
+        self.wait()
+        return time.perf_counter() - started, result
 
-def rate(amount: float, seconds: list[float], unit: str) -> str:
-    middle = seconds[len(seconds) // 2]
-    return f"{amount / middle:>8.1f} {unit} [{amount / seconds[-1]:.1f}, {amount / seconds[0]:.1f}]"
+    def wait(self) -> None:
+        if self.on_gpu:
+            torch.cuda.synchronize(self.device)
 
+    def measure_bandwidth(self) -> None:
+        """A copy of 1 GiB (256 MiB on the CPU), bytes read and bytes written added."""
+        source = torch.ones(2**28 if self.on_gpu else 2**26, device=self.device)
+        target = torch.empty_like(source)
+        seconds = self.timed(lambda: target.copy_(source))
+        moved = 2 * source.nbytes
+        self.figure("copy", moved / 1e9, seconds, "GB/s", moved)
+        self._copied = moved / seconds[len(seconds) // 2]
 
-def peak(device: torch.device) -> str:
-    if device.type != "cuda":
-        return ""
-    gib = torch.cuda.max_memory_allocated(device) / 2**30
-    torch.cuda.reset_peak_memory_stats(device)
-    return f", peak {gib:.1f} GiB on the device"
+    def figure(
+        self, name: str, amount: float, seconds: list[float], unit: str, moved: float | None = None
+    ) -> None:
+        """Print and keep `amount` per second, or the seconds themselves where the unit is one of time.
 
+        moved : bytes that the work moves at least
+        """
+        seconds = sorted(seconds)
+        middle = seconds[len(seconds) // 2]
+        if unit in ("s", "ms"):
+            value, low, high = (amount * each for each in (middle, seconds[0], seconds[-1]))
+        else:
+            value, low, high = (amount / each for each in (middle, seconds[-1], seconds[0]))
+        found: dict[str, object] = {"name": name, "value": value, "low": low, "high": high, "unit": unit}
+        text = f"{name}: {value:.4g} {unit}" + (f" [{low:.4g}, {high:.4g}]" if len(seconds) > 1 else "")
+        if moved is not None and self._copied:
+            found |= {"gb_per_s": moved / middle / 1e9, "share_of_copy": moved / middle / self._copied}
+            text += f"; {found['gb_per_s']:.4g} GB/s, {found['share_of_copy']:.2f} of a copy"
+        if self.on_gpu:
+            found["peak_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+            torch.cuda.reset_peak_memory_stats(self.device)
+            text += f"; peak {found['peak_gib']:.2f} GiB"
+        self.keep(found, text)
 
-def bandwidth(device: torch.device) -> float:
-    """GB/s of a copy, read and written bytes together."""
-    source = torch.ones(2**28 if device.type == "cuda" else 2**26, device=device)
-    target = torch.empty_like(source)
-    seconds = timed(lambda: target.copy_(source), device)
-    print(f"copy of {source.nbytes / 2**30:.2f} GiB: {rate(2 * source.nbytes / 1e9, seconds, 'GB/s')}")
-    return 2 * source.nbytes / 1e9 / seconds[1]
+    def keep(self, found: dict[str, object], text: str) -> None:
+        """Print the text, and write all figures with this one."""
+        if not self._silent:
+            print(text, flush=True)
+        self._figures.append(found)
+        if self._file is not None:
+            self._file.write_text(json.dumps(self._figures, indent=1), encoding="utf-8")
 
 
 def samplers(n_walks: int) -> dict[str, grf.RandomWalks | grf.CompressedPowers]:
     return {
         "independent": grf.RandomWalks(n_walks, grf.Stratified(0.1), directions="independent"),
-        "stratified": grf.RandomWalks(n_walks, grf.Stratified(0.1)),
         "compressed powers": grf.CompressedPowers(n_walks),
+        "stratified": grf.RandomWalks(n_walks, grf.Stratified(0.1)),
     }
 
 
-def check(graph: grf.Graph, n_walks: int, device: torch.device) -> None:
-    """Rows of the device against those of the compiled loops."""
-    nodes = np.random.default_rng(0).permutation(graph.n_nodes)[:500]
-    for name, sampler in samplers(n_walks).items():
-        here = grf.sample_features(graph, sampler, nodes=nodes, seed=0)
-        there = grf.sample_features(graph, sampler, nodes=nodes, seed=0, engine="torch", device=device).to("cpu")
-        same = all(
-            np.array_equal(getattr(here.record, part), getattr(there.record, part))
-            for part in ("indptr", "indices", "steps", "counts")
-        )
-        print(f"500 rows of {name}: {'the same bits as on the CPU' if same else 'NOT the bits of the CPU'}")
-
-
-def walks(graph: grf.Graph, n_walks: int, device: torch.device, copied: float) -> None:
-    """Walks with independent directions, not merged: keys (row, node, step) of all visits."""
-    prepared = samplers(n_walks)["independent"].prepare(graph, 0)
-    engine = DeviceWalks(prepared, device)
-    rows = min(graph.n_nodes, int(5e7 / prepared.visits_per_row))
-    sources = torch.arange(rows, device=device)
-    n_steps = engine._walk_independent(sources).numel() - rows
-    seconds = timed(lambda: engine._walk_independent(sources), device)
-    used = STEP_BYTES * n_steps / seconds[1] / 1e9
-    print(
-        f"walks alone: {rate(n_steps / 1e6, seconds, 'M steps/s')}; {STEP_BYTES} bytes a step are "
-        f"{used:.0f} GB/s, {used / copied:.2f} of a copy{peak(device)}"
+def bits(options: argparse.Namespace, on: Device) -> None:
+    """Records of walks, and scores of pools, beside those of the compiled loops."""
+    n_nodes = min(options.nodes, 20_000)
+    plain = random_graph(n_nodes, 8)
+    graphs = {"random": plain, "weighted": weighted(plain), "with hubs": preferential(n_nodes, 4)}
+    walks = {
+        **{name: sampler for name, sampler in samplers(options.walks).items() if "powers" not in name},
+        "coupled": grf.RandomWalks(options.walks, grf.SigmaCoupled(0.1)),
+        "of fixed length": grf.RandomWalks(options.walks, grf.Truncated(8), laplacian="combinatorial"),
+    }
+    nodes = np.random.default_rng(0).permutation(n_nodes)[:500]
+    torch_engine = {"engine": "torch", "device": on.device}
+    differ = []
+    for name, graph in graphs.items():
+        for kind, sampler in walks.items():
+            here, there = (
+                grf.sample_features(graph, sampler, nodes=nodes, seed=0, **engine).to("cpu").record.arrays()
+                for engine in ({}, torch_engine)
+            )
+            if not all(np.array_equal(here[part], there[part]) for part in here):
+                differ.append(f"walks, {kind}, graph {name}")
+        for p_halt in (0.15, 0.6):
+            here, there = (
+                pagerank(graph, seed=0, p_halt=p_halt, **engine).scores for engine in ({}, torch_engine)
+            )
+            if not np.array_equal(here, there):
+                differ.append(f"pools, p_halt {p_halt}, graph {name}")
+    total = len(graphs) * (len(walks) + 2)
+    if differ:
+        raise SystemExit(f"{len(differ)} of {total} cases differ from the compiled loops: {'; '.join(differ)}")
+    on.keep(
+        {"name": "cases with the bits of the compiled loops", "value": total, "unit": f"of {total}"},
+        f"{total} of {total} cases have the bits of the compiled loops",
     )
 
 
-def features(graph: grf.Graph, n_walks: int, device: torch.device, copied: float) -> None:
-    for name, sampler in samplers(n_walks).items():
+def walks(options: argparse.Namespace, on: Device, graph: grf.Graph | None = None, name: str = "walks") -> None:
+    """Walks with independent directions, not merged: keys (row, node, step) of all visits."""
+    graph = graph or random_graph(options.nodes, 8)
+    prepared = samplers(options.walks)["independent"].prepare(graph, 0)
+    engine = DeviceWalks(prepared, on.device)
+    rows = min(graph.n_nodes, int(5e7 / prepared.visits_per_row))
+    sources = torch.arange(rows, device=on.device)
+    n_steps = engine._walk_independent(sources).numel() - rows
+    seconds = on.timed(lambda: engine._walk_independent(sources))
+    on.figure(name, n_steps / 1e6, seconds, "M steps/s", STEP_BYTES * n_steps)
+
+
+def features(options: argparse.Namespace, on: Device) -> None:
+    graph = random_graph(options.nodes, 8)
+    for name, sampler in samplers(options.walks).items():
         made: list[grf.Features] = []
 
         def run(sampler=sampler, made=made) -> None:  # type: ignore[no-untyped-def]
             made.clear()  # one record at a time
-            made.append(grf.sample_features(graph, sampler, seed=0, engine="torch", device=device))
+            made.append(grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device))
 
-        seconds = timed(run, device)
-        what = "M multiply-adds/s" if "powers" in name else "M steps/s"
-        print(f"features, {name}: {rate(made[0].n_steps / 1e6, seconds, what)}, "
-              f"{made[0].nbytes / 2**30:.2f} GiB{peak(device)}")  # fmt: skip
+        _sampled(name, on, on.timed(run), made[0])
 
 
-def products(graph: grf.Graph, n_walks: int, device: torch.device, copied: float) -> None:
-    """Phi X with the CSR matrix of a kernel: bytes of the matrix, and of X and the result once."""
-    sampled = grf.sample_features(graph, samplers(n_walks)["stratified"], seed=0, engine="torch", device=device)
-    matrix = sampled.torch(grf.Diffusion(1.0))
+def _sampled(name: str, on: Device, seconds: list[float], made: grf.Features) -> None:
+    powers = "powers" in name
+    unit, each = ("M multiply-adds/s", MULTIPLY_BYTES) if powers else ("M steps/s", STEP_BYTES)
+    moved = each * made.n_steps + made.nbytes
+    on.figure(f"features, {name}, {made.nbytes / 2**30:.2f} GiB", made.n_steps / 1e6, seconds, unit, moved)
+
+
+def products(options: argparse.Namespace, on: Device) -> None:
+    """F X and F^T Y with the matrices of a kernel; their bytes, and those of both sides once."""
+    sampler = samplers(options.walks)["stratified"]
+    graph = random_graph(options.nodes, 8)
+    sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
+    factor = TorchFeatureFactor(sampled, on.device, torch.float32)
+    f = torch.tensor(grf.Diffusion(1.0).modulation(sampled.max_length + 1), dtype=torch.float32, device=on.device)
     for width in (1, 16):
-        x = torch.ones(graph.n_nodes, width, device=device)
-        seconds = timed(lambda x=x: matrix @ x, device)
-        moved = (8 * sampled.nnz + 2 * x.nbytes) / 1e9
-        share = moved / seconds[1] / copied
-        print(f"Phi X, {width:>2} columns: {rate(moved, seconds, 'GB/s')}, {share:.2f} of a copy")
+        x = torch.ones(graph.n_nodes, width, device=on.device)
+        moved = 8 * sampled.nnz + 2 * x.nbytes
+        for name, product in (("F X", factor.apply), ("F^T Y", factor.apply_t)):
+            seconds = on.timed(lambda product=product, x=x: product(f, x), repeats=5)
+            on.figure(f"{name}, {width} columns", 1e3, seconds, "ms", moved)
 
 
-def ranks(graph: grf.Graph, n_walks: int, device: torch.device, copied: float) -> None:
+def ranks(options: argparse.Namespace, on: Device) -> None:
+    graph = random_graph(options.nodes, 8)
     exact = power_iteration(graph).scores
-    for n in (n_walks, 16 * n_walks):
-        result = pagerank(graph, n_walks=n, seed=0, engine="torch", device=device)
-        seconds = timed(lambda n=n: pagerank(graph, n_walks=n, seed=0, engine="torch", device=device), device)
+    for n in (options.walks, 16 * options.walks):
+
+        def run(n=n) -> grf.pagerank.PageRankResult:  # type: ignore[no-untyped-def]
+            return pagerank(graph, n_walks=n, seed=0, engine="torch", device=on.device)
+
+        with _edges_dealt() as edges:
+            result = run()
+        seconds = on.timed(run)
         error = float(np.abs(result.scores - exact).sum())
-        print(f"pooled PageRank, {n} walks a node: {rate(result.steps / 1e6, seconds, 'M steps/s')}, "
-              f"{seconds[1]:.2f} s, L1 error {error:.4f}{peak(device)}")  # fmt: skip
+        name = f"pooled PageRank, {n} walks a node, {seconds[1]:.2f} s, L1 error {error:.4f}"
+        on.figure(name, result.steps / 1e6, seconds, "M steps/s", EDGE_BYTES * sum(edges))
+
+
+@contextmanager
+def _edges_dealt() -> Iterator[list[int]]:
+    """A list of the edges along which walkers are dealt meanwhile, by parts of rounds."""
+    edges: list[int] = []
+    plain = pooled_torch._deal
+
+    def counted(*given: object) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for targets, walkers in plain(*given):  # type: ignore[arg-type]
+            edges.append(targets.numel())
+            yield targets, walkers
+
+    pooled_torch._deal = counted  # type: ignore[assignment]
+    try:
+        yield edges
+    finally:
+        pooled_torch._deal = plain
 
 
 class Model(gpytorch.models.ExactGP):
@@ -156,94 +256,154 @@ class Model(gpytorch.models.ExactGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def process(graph: grf.Graph, n_walks: int, n_observed: int, device: torch.device, steps: int = 20) -> None:
-    """Sample, train, and predict means and deviations at all nodes, nothing leaving the device."""
+def process(options: argparse.Namespace, on: Device) -> None:
+    """Sample, train, and draw the posterior at all nodes; only the observations come from the host."""
+    _process(grid(40), options.walks, 200, 2, Device(str(on.device), None, silent=True))
+    graph = grid(round(options.nodes**0.5))
+    error, inside = _process(graph, options.walks, options.observed or graph.n_nodes // 10, 20, on)
+    if not error < 0.8 or not 0.9 < inside < 0.999:
+        raise SystemExit(f"wrong predictions: error {error:.3f}, {inside:.3f} within 2 standard deviations")
+
+
+def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: Device) -> tuple[float, float]:
+    """The root mean square error of the mean, and the fraction of nodes within two standard deviations of it."""
     rng = np.random.default_rng(0)
     truth = grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(graph.n_nodes), tol=1e-6)
     truth /= truth.std()
     nodes = rng.permutation(graph.n_nodes)[:n_observed]
-    y = torch.tensor(truth[nodes] + 0.3 * rng.standard_normal(n_observed), dtype=torch.float32, device=device)
-    x = torch.tensor(nodes, device=device)[:, None]
-    every = torch.arange(graph.n_nodes, device=device)
-    taken: dict[str, float] = {}
+    noisy = truth[nodes] + 0.3 * rng.standard_normal(n_observed)
+    y = torch.tensor(noisy, dtype=torch.float32, device=on.device)
+    x = torch.tensor(nodes, device=on.device)[:, None]
+    size = f"GP, {graph.n_nodes} nodes, {n_observed} observed"
 
-    def sample() -> grf.Features:
-        return grf.sample_features(
-            graph, grf.RandomWalks(n_walks, grf.Truncated(16)), seed=0, engine="torch", device=device
+    taken, sampled = on.once(lambda: _fixed_lengths(graph, n_walks, on))
+    on.figure(f"{size}: features, {sampled.nbytes / 2**30:.2f} GiB", 1, [taken], "s")
+    with warnings.catch_warnings(record=True) as said, gpytorch.settings.max_cholesky_size(500):
+        warnings.simplefilter("always")
+        model = _model(sampled, x, y).to(on.device)
+        with _bytes_of_products() as moved:
+            trained = _trained(model, x, y, steps, on)
+        on.figure(f"{size}: first training step", 1e3, trained[:1], "ms")
+        drawn, (mean, std, residual) = on.once(lambda: _drawn(model, x, y))
+        on.figure(f"{size}: 64 draws everywhere, residual {residual:.1e}", 1, [drawn], "s")
+    for text, count in _counted(said).items():
+        on.keep({"name": f"warning: {text}", "value": count, "unit": "times"}, f"{count} times: {text}")
+    difference = mean - truth
+    error, inside = float(np.sqrt(np.mean(difference**2))), float(np.mean(np.abs(difference) < 2 * std))
+    name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
+    on.figure(name, 1e3, trained[1:], "ms", moved[0] / steps)
+    return error, inside
+
+
+def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.Features:
+    """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a GPU."""
+    sampler = grf.RandomWalks(n_walks, grf.Truncated(16))
+    sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
+    if on.on_gpu:
+        return sampled
+    return grf.Features(sampled.frame, sampled.nodes, device_record(sampled.record, on.device))
+
+
+def _model(sampled: grf.Features, x: torch.Tensor, y: torch.Tensor) -> Model:
+    model = Model(x, y, GRFKernel(sampled, grf.Diffusion(2.0)), gpytorch.likelihoods.GaussianLikelihood())
+    model.mean_module.constant.data.fill_(float(y.mean()))
+    return model
+
+
+def _trained(model: Model, x: torch.Tensor, y: torch.Tensor, steps: int, on: Device) -> list[float]:
+    """Seconds of each step of Adam, in their order."""
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss = -objective(model(x), y)
+        loss.backward()
+        optimiser.step()
+
+    model.train()
+    return [on.once(step)[0] for _ in range(steps)]
+
+
+def _drawn(model: Model, x: torch.Tensor, y: torch.Tensor) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean and standard deviation of 64 draws at all nodes, and the residual of their solves."""
+    model.eval()
+    with torch.no_grad():
+        mean, noise = model.mean_module.constant, model.likelihood.noise
+        draws = pathwise_draws(model.covar_module, x, y - mean, noise, n_samples=64, tol=1e-3, seed=0)
+        values = draws.at(torch.arange(draws.coefficients.shape[0], device=x.device)) + mean
+        found = (each.cpu().double().numpy() for each in (values.mean(0), values.std(0)))
+        return (*found, draws.residual)
+
+
+def _counted(said: list[warnings.WarningMessage]) -> dict[str, int]:
+    """The first words of each kind of warning, and how often it came."""
+    counts: dict[str, int] = {}
+    for warning in said:
+        text = " ".join(str(warning.message).split())[:60]
+        counts[text] = counts.get(text, 0) + 1
+    return counts
+
+
+@contextmanager
+def _bytes_of_products() -> Iterator[list[float]]:
+    """One number, the bytes that products with F and F^T move at least meanwhile; gradients are not counted."""
+    total = [0.0]
+    plain = TorchFeatureFactor.apply, TorchFeatureFactor.apply_t
+
+    def counted(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def run(self: TorchFeatureFactor, f: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            result = product(self, f, x)
+            total[0] += 8 * self._record.indices.numel() + x.nbytes + result.nbytes
+            return result
+
+        return run
+
+    TorchFeatureFactor.apply, TorchFeatureFactor.apply_t = map(counted, plain)  # type: ignore[method-assign]
+    try:
+        yield total
+    finally:
+        TorchFeatureFactor.apply, TorchFeatureFactor.apply_t = plain  # type: ignore[method-assign]
+
+
+def large(options: argparse.Namespace, on: Device) -> None:
+    graph = random_graph(options.large, 8)
+    walks(options, on, graph, f"walks, {options.large} nodes")
+    for name, sampler in samplers(options.walks).items():
+        seconds, made = on.once(
+            lambda sampler=sampler: grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
         )
+        _sampled(f"{options.large} nodes, {name}", on, [seconds], made)
+        del made
 
-    taken["sample"], sampled = once(sample, device)
-    with warnings.catch_warnings(), gpytorch.settings.max_cholesky_size(500):
-        warnings.simplefilter("ignore")
-        kernel = GRFKernel(sampled, grf.Diffusion(2.0)).to(device)
-        model = Model(x, y, kernel, gpytorch.likelihoods.GaussianLikelihood()).to(device)
-        model.mean_module.constant.data.fill_(float(y.mean()))
 
-        def train() -> None:
-            model.train()
-            objective = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
-            optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
-            for _ in range(steps):
-                optimiser.zero_grad()
-                loss = -objective(model(x), y)
-                loss.backward()
-                optimiser.step()
-
-        def predict() -> tuple[torch.Tensor, torch.Tensor]:
-            model.eval()
-            with torch.no_grad():
-                mean = model.mean_module.constant
-                draws = pathwise_draws(
-                    model.covar_module, x, y - mean, model.likelihood.noise, n_samples=64, tol=1e-3, seed=0
-                ).at(every)
-                return draws.mean(0) + mean, draws.std(0)
-
-        taken["train"], _ = once(train, device)
-        taken["predict"], (mean, std) = once(predict, device)
-    error = mean.cpu().double().numpy() - truth
-    inside = float(np.mean(np.abs(error) < 2 * std.cpu().double().numpy()))
-    print(
-        f"Gaussian process, {graph.n_nodes} nodes, {n_observed} observed, {steps} steps of Adam: "
-        + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in taken.items())
-        + f", in all {sum(taken.values()):.1f} s; root mean square error {np.sqrt(np.mean(error**2)):.3f} "
-        f"of a deviation of 1, {inside:.3f} of all nodes within 2 deviations{peak(device)}"
-    )
+PARTS = {
+    "bits": bits,
+    "walks": walks,
+    "features": features,
+    "products": products,
+    "pagerank": ranks,
+    "gp": process,
+    "large": large,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[name for name in PARTS if name != "large"])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--large", type=int, default=10_000_000, metavar="NODES")
-    parser.add_argument("--observed", type=int, metavar="NODES", help="default: a fifth of the nodes")
+    parser.add_argument("--observed", type=int, metavar="NODES", help="default: a tenth of the nodes")
     parser.add_argument("--walks", type=int, default=32)
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    device = torch.device(options.device)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
-    print(f"{header('torch', 'gpytorch', 'linear_operator')}; {device}: {name}")
-    copied = bandwidth(device)
-    graph = random_graph(options.nodes, 8)
-    check(graph, options.walks, device)
-    for part, function in (("walks", walks), ("features", features), ("products", products), ("pagerank", ranks)):
-        if part in options.parts:
-            function(graph, options.walks, device, copied)
-    if "gp" in options.parts:
-        smooth = grid(round(options.nodes**0.5))
-        process(grid(40), options.walks, 200, device, steps=2)
-        process(smooth, options.walks, options.observed or smooth.n_nodes // 5, device)
-    if "large" in options.parts:
-        large = random_graph(options.large, 8)
-        walks(large, options.walks, device, copied)
-        for name, sampler in samplers(options.walks).items():
-            seconds, made = once(
-                lambda sampler=sampler: grf.sample_features(large, sampler, seed=0, engine="torch", device=device),
-                device,
-            )
-            assert isinstance(made, grf.Features)
-            print(f"{options.large} nodes, {name}: {seconds:.1f} s, {made.n_steps / seconds / 1e6:.1f}M a second, "
-                  f"{made.nbytes / 2**30:.1f} GiB{peak(device)}")  # fmt: skip
-            del made
+    on = Device(options.device, options.json)
+    card = torch.cuda.get_device_name(on.device) if on.on_gpu else f"{torch.get_num_threads()} threads"
+    print(f"{header('torch', 'gpytorch', 'linear_operator')}; {on.device}: {card}")
+    on.measure_bandwidth()
+    for name in options.parts:
+        PARTS[name](options, on)
 
 
 if __name__ == "__main__":

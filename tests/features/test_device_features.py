@@ -226,10 +226,10 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
     assert same(features, host)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-def test_cuda_has_the_bits_of_the_host(features):
-    device = features.to("cuda")
-    assert device.device == "cuda:0"
+@pytest.mark.cuda
+def test_a_gpu_has_the_bits_of_the_host(features, gpu):
+    device = features.to(gpu)
+    assert device.device == str(gpu)
     assert device.n_steps == features.n_steps
     kernel = kernel_of(features)
     np.testing.assert_array_equal(device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data)

@@ -59,6 +59,23 @@ def test_on_another_device_features_stay_there_and_are_the_same(name, visits, we
         _assert_same(features.to("cpu"), expected)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_gpu_gives_the_walks_of_the_compiled_loops_bit_for_bit_and_powers_to_rounding(
+    name, weighted_graph, karate, gpu
+):
+    walks = isinstance(SAMPLERS[name], grf.RandomWalks)
+    for graph in (weighted_graph, karate) if walks else (weighted_graph,):  # of equal weights, rounding may choose
+        expected = sample_features(graph, SAMPLERS[name], seed=5)
+        features = sample_features(graph, SAMPLERS[name], seed=5, engine="torch", device=gpu)
+        assert features.device == str(gpu)
+        if walks:
+            _assert_same(features.to("cpu"), expected)
+        else:
+            found, wanted = (each.matrix(grf.Diffusion(1.0)).toarray() for each in (features, expected))
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+
+
 def test_what_leaves_the_device_while_it_samples_are_sizes(karate):
     graph = grf.Graph(np.kron(np.eye(30), karate.adjacency.toarray()))
     for name in ("independent", "stratified", "compressed"):

@@ -64,6 +64,7 @@ SLOW = {
     "tests/pagerank/test_estimate.py::test_pooled_beats": "intervals cover at their rate there",
     "tests/distributed/test_files.py::test_of_two_that_begin_a_folder_with_other": "two with the same arguments",
     "tests/distributed/test_client.py::test_the_peak": "peaks of processes, tests/load/test_memory_doors.py",
+    "tests/package/test_gpu_check.py::test_marked_tests_fail": "their rehearsal by checks/gpu.sh, make test-more",
     "tests/package/test_scale.py::test_a_million": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/gp/time/test_regression.py::test_large_graphs": "means beside dense algebra, test_exactness.py",
     "tests/gp/inference/test_mean_function.py::test_one_covariate": "the other covariates there",

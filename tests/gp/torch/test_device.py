@@ -276,22 +276,21 @@ def test_training_prediction_and_draws_send_nothing_large_to_the_host(field):
         torch.testing.assert_close(one.inner, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore::graphrf.features.bounds.TruncationWarning")
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_kernels_and_draws_on_cuda_are_those_of_the_cpu(name, karate):
+def test_kernels_and_draws_on_a_gpu_are_those_of_the_cpu(name, karate, gpu):
     features = sampled(karate, name)
     results = []
-    for device in ("cpu", "cuda"):
+    for device in (CPU, gpu):
         kernel = grf.Diffusion(0.8, laplacian=features.laplacian)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruncationWarning)
-            module = GRFKernel(features.to(device), kernel).to(device)
+        module = GRFKernel(features.to(device), kernel).to(device)
         x = torch.arange(20, device=device)
         matrix = module(x).to_dense()
         matrix.square().sum().backward()
         draws = pathwise_draws(module, x, torch.ones(20, device=device), 1e-6, n_samples=3, seed=0).at(x)
         results.append([matrix.detach().cpu(), module.raw_lengthscale.grad.cpu()])
-        assert draws.device.type == device
+        assert draws.device == device
         assert (draws - 1).abs().max() < 0.02  # what was observed, within 20 deviations of its noise
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)

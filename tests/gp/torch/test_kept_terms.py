@@ -117,10 +117,10 @@ def test_terms_by_products_on_a_device_are_the_same(grid):
     torch.testing.assert_close(factor._gram_terms(12), expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-def test_terms_on_cuda_are_those_of_the_cpu(grid):
+@pytest.mark.cuda
+def test_terms_on_a_gpu_are_those_of_the_cpu(grid, gpu):
     expected = GRFKernel(grid, grf.Diffusion(3.0)).double()(NODES).to_dense()
-    found = GRFKernel(grid, grf.Diffusion(3.0)).double().cuda()(NODES.cuda()).to_dense()
+    found = GRFKernel(grid, grf.Diffusion(3.0)).double().to(gpu)(NODES.to(gpu)).to_dense()
     torch.testing.assert_close(found.cpu(), expected)
 
 

@@ -326,12 +326,12 @@ def test_float32_models_train_in_float32(grid):
     torch.testing.assert_close(gradients[1].double(), wanted[1], rtol=1e-2, atol=1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize(("kernel", "source"), MODELS)
-def test_models_on_cuda_agree_with_those_on_the_cpu(kernel, source, grid):
+def test_models_on_a_gpu_agree_with_those_on_the_cpu(kernel, source, grid, gpu):
     ours, _, x, y = pair(grid, kernel, source)
     expected, wanted = step(ours, x, y)
-    value, gradients = step(pair(grid, kernel, source)[0].cuda(), x.cuda(), y.cuda())
+    value, gradients = step(pair(grid, kernel, source)[0].to(gpu), x.to(gpu), y.to(gpu))
     assert value == pytest.approx(expected, rel=1e-8)
     for one, other in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-6, atol=1e-9)

@@ -68,11 +68,17 @@ def by_numba(arrays: Transitions, starts: np.ndarray, p_halt: float, key: int = 
 
 
 def by_torch(
-    arrays: Transitions, starts: np.ndarray, p_halt: float, key: int = KEY, **options: int
+    arrays: Transitions,
+    starts: np.ndarray,
+    p_halt: float,
+    key: int = KEY,
+    *,
+    device: str | torch.device = "cpu",
+    **options: int,
 ) -> tuple[list[int], int]:
-    walk = on_device(arrays, torch.device("cpu"))
-    counts = torch.zeros(starts.size, dtype=torch.int64)
-    steps = pooled_torch.count_pool_on(walk, torch.from_numpy(starts), p_halt, key, counts, **options)
+    walk = on_device(arrays, torch.device(device))
+    counts = torch.zeros(starts.size, dtype=torch.int64, device=device)
+    steps = pooled_torch.count_pool_on(walk, torch.from_numpy(starts).to(device), p_halt, key, counts, **options)
     return counts.tolist(), steps
 
 
@@ -85,6 +91,15 @@ def test_counts_are_those_of_the_compiled_loops(graph: str, start: str, p_halt: 
     arrays = GRAPHS[graph]
     starts = STARTS[start](arrays.indptr.size - 1).astype(np.int64)
     assert by_torch(arrays, starts, p_halt) == by_numba(arrays, starts, p_halt)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("start", ["even", "hub"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_counts_of_a_gpu_are_those_of_the_compiled_loops(graph: str, start: str, gpu: torch.device) -> None:
+    arrays = GRAPHS[graph]
+    starts = STARTS[start](arrays.indptr.size - 1).astype(np.int64)
+    assert by_torch(arrays, starts, 0.15, device=gpu) == by_numba(arrays, starts, 0.15)
 
 
 @pytest.mark.parametrize("chunk", [1, 17, 4096])
@@ -169,6 +184,15 @@ def test_results_are_the_same_to_the_bit(options: dict) -> None:
     assert one.scores.tolist() == other.scores.tolist()
     assert np.array_equal(one.stderr, other.stderr)
     assert (one.steps, one.walks, one.n_batches) == (other.steps, other.walks, other.n_batches)
+
+
+@pytest.mark.cuda
+def test_scores_of_a_gpu_are_the_same_to_the_bit(gpu: torch.device) -> None:
+    for options in ({}, {"n_batches": 4, "p_halt": 0.5}, {"exact_steps": 3}):
+        one = pagerank(directed_graph(), seed=3, **options)
+        other = pagerank(directed_graph(), seed=3, engine="torch", device=gpu, **options)
+        assert one.scores.tolist() == other.scores.tolist()
+        assert np.array_equal(one.stderr, other.stderr)
 
 
 def test_refinement_is_the_same_to_the_bit() -> None:

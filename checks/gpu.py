@@ -1,0 +1,191 @@
+"""Does the GPU path work, and how fast is it? Started by checks/gpu.sh, which has the commands.
+
+machine    the card, its driver, and the versions of what graphrf uses; what is missing is named
+tests      the tests with the mark `cuda`
+bits       walks and pools beside the compiled loops, on three graphs
+walks .. gp    the parts of benchmarks/device.py on a million nodes, the Gaussian process with 100,000 observations
+large      walks and features of ten million nodes
+
+Every part is a process of its own, which is stopped at its time limit; the limits add up to less than seven
+minutes. The table has each part's last line, and all figures, and is written again after every part: a failure, a
+hang or the end of the machine loses nothing of the parts before. The exit status is 0 if all parts have passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+# What the parts import; typer and tqdm come with graphrf's own files.
+PACKAGES = (
+    "numpy", "scipy", "numba", "networkx", "torch", "gpytorch", "linear_operator", "botorch", "torch-geometric",
+    "scikit-learn", "pymetis", "trimesh", "platformdirs", "requests", "threadpoolctl", "tqdm", "typer", "pytest",
+    "hypothesis", "pytest-xdist",
+)  # fmt: skip
+# Seconds of each part: some times what it should take on a GPU, compilation included.
+SECONDS = {
+    "machine": 20, "tests": 80, "bits": 60, "walks": 25, "features": 45, "products": 25, "pagerank": 35, "gp": 45,
+    "large": 75,
+}  # fmt: skip
+SIZES = {
+    "cuda": ["--nodes", "1000000", "--observed", "100000", "--large", "10000000"],
+    "cpu": ["--nodes", "2500", "--observed", "600", "--large", "10000", "--walks", "8"],
+}
+
+
+@dataclass
+class Outcome:
+    """One part: how it ended, its seconds, its last line, and the figures that it wrote."""
+
+    part: str
+    ended: str
+    seconds: float
+    line: str
+    figures: list[dict[str, Any]] = field(default_factory=list)
+
+
+def commands(device: str, out: Path) -> dict[str, list[str]]:
+    """The command of each part, in their order."""
+    python = sys.executable
+    marked = [str(file) for file in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.cuda" in file.read_text()]
+    pytest = ["-m", "pytest", "-q", "-m", "cuda", "-p", "no:cacheprovider", "-W", "default", *marked]
+    benchmark = [python, "benchmarks/device.py", "--device", device, *SIZES[device]]
+    made = {"machine": [python, __file__, "--device", device, "--machine"], "tests": [python, *pytest]}
+    for part in list(SECONDS)[2:]:
+        made[part] = [*benchmark, "--parts", part, "--json", str(out / f"gpu-{part}.json")]
+    return made
+
+
+def run(part: str, command: Sequence[str], seconds: float, out: Path, device: str) -> Outcome:
+    """Run a part and all processes that it starts, for so many seconds at most; its output goes to the log."""
+    figures = out / f"gpu-{part}.json"
+    figures.unlink(missing_ok=True)
+    output = out / f"gpu-{part}.log"
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "GRAPHRF_TEST_DEVICE": device}
+    if device == "cpu":  # threads that wait for each other on a busy machine take a hundred times as long
+        environment["OMP_NUM_THREADS"] = "1"
+    started = time.perf_counter()
+    with output.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait(seconds)
+            ended = "passed" if code == 0 else f"failed ({code})"
+        except subprocess.TimeoutExpired:
+            ended = f"stopped after {seconds:g} s"
+        with contextlib.suppress(ProcessLookupError):  # also what a part that has ended has left running
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process that waits for a driver may not end
+            process.wait(5)
+    taken = time.perf_counter() - started
+    text = output.read_text(encoding="utf-8", errors="replace")
+    with (out / "gpu.log").open("a", encoding="utf-8") as log:
+        log.write(f"== {part}: {ended}, {taken:.1f} s\n{text}\n")
+    output.unlink()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    outcome = Outcome(part, ended, round(taken, 1), lines[-1] if lines else "")
+    with contextlib.suppress(OSError, json.JSONDecodeError):  # none, or stopped while it was written
+        outcome.figures = json.loads(figures.read_text(encoding="utf-8"))
+    figures.unlink(missing_ok=True)
+    return outcome
+
+
+def table(outcomes: Sequence[Outcome], device: str) -> str:
+    """Markdown: the parts, and the figures."""
+    card = outcomes[0].line if outcomes else device
+    lines = [f"{date.today():%-d %B %Y}: {card}", ""]
+    lines += ["| part | outcome | seconds | last line |", "|" + 4 * "---|"]
+    lines += [f"| {o.part} | {o.ended} | {o.seconds:.0f} | {_cell(o.line)} |" for o in outcomes]
+    lines += ["", "| part | what | figure | range | GB/s | of a copy | peak GiB |", "|" + 7 * "---|"]
+    for outcome in outcomes:
+        for figure in outcome.figures:
+            low, high = figure.get("low"), figure.get("high")
+            cells = [outcome.part, _cell(figure["name"]), f"{figure['value']:.4g} {figure['unit']}"]
+            cells.append("" if low == high else f"{low:.4g} to {high:.4g}")
+            cells += [_number(figure.get(name)) for name in ("gb_per_s", "share_of_copy", "peak_gib")]
+            lines.append(f"| {' | '.join(cells)} |")
+    peaks = [figure["peak_gib"] for outcome in outcomes for figure in outcome.figures if "peak_gib" in figure]
+    if peaks:
+        lines += ["", f"Largest peak of the device's memory: {max(peaks):.2f} GiB."]
+    passed = sum(outcome.ended == "passed" for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    lines += ["", f"{passed} passed, {len(outcomes) - passed} failed, {seconds:.0f} s"]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """One cell of a table: no bars, and not too long."""
+    return text.replace("|", "/")[:160]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def machine(device: str) -> None:
+    """Print what nvidia-smi says, the versions, and in the last line the card; fail where a package is missing."""
+    if device == "cuda":
+        subprocess.run(["nvidia-smi"], check=False)
+    missing = []
+    for package in PACKAGES:
+        try:
+            print(package, version(package))
+        except PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        raise SystemExit(f"missing here: {' '.join(missing)}; add them to checks/gpu_wheels.sh and download again")
+    import torch
+
+    versions = f"Python {sys.version.split()[0]}, torch {torch.__version__}"
+    if device == "cuda":
+        if not torch.cuda.is_available():
+            raise SystemExit(f"torch sees no GPU; {versions}")
+        properties = torch.cuda.get_device_properties(0)
+        print(f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB; {versions}")
+    else:
+        print(f"no GPU: a rehearsal on the CPU; {versions}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=SIZES, default="cuda")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "gpu", metavar="FOLDER")
+    parser.add_argument("--parts", nargs="+", choices=SECONDS, default=list(SECONDS))
+    parser.add_argument("--machine", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.machine:
+        machine(options.device)
+        return
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "gpu.log").unlink(missing_ok=True)
+    outcomes: list[Outcome] = []
+    for part, command in commands(options.device, out).items():
+        if part in options.parts:
+            seconds = SECONDS[part] * (1 if options.device == "cuda" else 10)  # a rehearsal is not timed
+            outcomes.append(run(part, command, seconds, out, options.device))
+            print(f"{part}: {outcomes[-1].ended}, {outcomes[-1].seconds:.0f} s", flush=True)
+            (out / "gpu.md").write_text(table(outcomes, options.device), encoding="utf-8")
+            parts = [vars(outcome) for outcome in outcomes]
+            (out / "gpu.json").write_text(json.dumps(parts, indent=1), encoding="utf-8")
+    print(table(outcomes, options.device))
+    sys.exit(any(outcome.ended != "passed" for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""checks/gpu.py: no part loses the results of another; `make test-more` rehearses the whole check."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if not (ROOT / "checks" / "gpu.py").is_file():
+    pytest.skip("there is no checkout here", allow_module_level=True)
+
+
+@pytest.fixture
+def check(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "checks")
+    return importlib.import_module("gpu")
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    pytest.importorskip("gpytorch", reason="the benchmark needs the extra `gp`")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("device")
+
+
+def outcome(check, tmp_path, code, seconds=30.0):
+    return check.run("walks", [sys.executable, "-c", code], seconds, tmp_path, "cpu")
+
+
+def test_a_part_that_passes_has_its_last_line_and_its_figures(check, tmp_path):
+    figures = [{"name": "walks", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "M steps/s"}]
+    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write({json.dumps(figures)!r}); print('a\\nb\\n')"
+    found = outcome(check, tmp_path, code)
+    assert (found.ended, found.line, found.figures) == ("passed", "b", figures)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.log"]
+
+
+def test_a_part_that_fails_has_its_error_and_the_figures_before_it(check, tmp_path):
+    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[]'); raise SystemExit('bits differ')"
+    found = outcome(check, tmp_path, code)
+    assert (found.ended, found.line, found.figures) == ("failed (1)", "bits differ", [])
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+def test_a_part_that_hangs_is_stopped_with_what_it_has_started(check, tmp_path):
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    found = outcome(check, tmp_path, code, seconds=5.0)
+    assert found.ended == "stopped after 5 s"
+    for _ in range(100):  # init takes a moment to bury an orphan
+        state = Path(f"/proc/{found.line}/stat")
+        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(int(found.line), 9)
+        pytest.fail("a process of the part still runs")
+
+
+def test_figures_of_a_part_that_was_stopped_while_it_wrote_them_are_left_out(check, tmp_path):
+    found = outcome(check, tmp_path, f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[{{')")
+    assert (found.ended, found.figures) == ("passed", [])
+
+
+def test_the_table_has_every_part_and_every_figure(check):
+    figure = {"name": "F^T Y", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "ms", "gb_per_s": 1500.0}
+    figure |= {"share_of_copy": 0.5, "peak_gib": 3.25}
+    outcomes = [
+        check.Outcome("machine", "passed", 1.0, "a card"),
+        check.Outcome("products", "stopped after 25 s", 25.0, "a | b", [figure]),
+    ]
+    text = check.table(outcomes, "cuda")
+    assert ": a card\n" in text
+    assert "| products | stopped after 25 s | 25 | a / b |" in text
+    assert "| products | F^T Y | 2 ms | 1 to 3 | 1500 | 0.5 | 3.25 |" in text
+    assert "Largest peak of the device's memory: 3.25 GiB." in text
+    assert text.endswith("1 passed, 1 failed, 26 s\n")
+
+
+def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(check, tmp_path, monkeypatch):
+    commands = {"machine": [sys.executable, "-c", "print('a card')"], "tests": [sys.executable, "-c", "1 / 0"]}
+    monkeypatch.setattr(check, "commands", lambda device, out: commands)
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="True"):
+        check.main()
+    assert [part["ended"] for part in json.loads((tmp_path / "gpu.json").read_text())] == ["passed", "failed (1)"]
+    assert "| tests | failed (1) | 0 | ZeroDivisionError: division by zero |" in (tmp_path / "gpu.md").read_text()
+    assert "== tests: failed (1)" in (tmp_path / "gpu.log").read_text()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_time_limits_add_up_to_less_than_seven_minutes(check):
+    assert sum(check.SECONDS.values()) < 7 * 60
+
+
+def test_every_part_has_a_command_and_all_files_with_marked_tests_are_run(check, benchmark, tmp_path):
+    commands = check.commands("cuda", tmp_path)
+    assert list(commands) == list(check.SECONDS)
+    assert set(commands) - {"machine", "tests"} == set(benchmark.PARTS)
+    for folder in ("sampling", "features", "pagerank/walks", "gp/torch"):
+        assert any(name.startswith(str(ROOT / "tests" / folder)) for name in commands["tests"]), folder
+
+
+def test_a_package_that_is_missing_is_named(check, monkeypatch, capsys):
+    monkeypatch.setattr(check, "PACKAGES", ("numpy", "no-such-package"))
+    with pytest.raises(SystemExit, match=r"missing here: no-such-package; add them to checks/gpu_wheels\.sh"):
+        check.machine("cpu")
+    assert "numpy" in capsys.readouterr().out
+
+
+def test_marked_tests_fail_where_the_gpu_that_they_name_is_not_there():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    name = "tests/gp/torch/test_kept_terms.py::test_terms_on_a_gpu_are_those_of_the_cpu"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", name],
+        cwd=ROOT, env=os.environ | {"GRAPHRF_TEST_DEVICE": "cuda"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    assert "1 error" in done.stdout
+
+
+@pytest.mark.parametrize("engine", ["sample_features", "pagerank"])
+def test_bits_that_differ_fail(engine, benchmark, monkeypatch):
+    """Negative control: another seed on the device."""
+    options = type("Options", (), {"nodes": 600, "walks": 4})
+    on = benchmark.Device("cpu", None)
+    benchmark.bits(options, on)
+    place = benchmark.grf if engine == "sample_features" else benchmark
+    plain = getattr(place, engine)
+
+    def other(*given, seed, engine=None, **named):
+        return plain(*given, seed=seed + (engine is not None), engine=engine, **named)
+
+    monkeypatch.setattr(place, engine, other)
+    with pytest.raises(SystemExit, match=r"cases differ from the compiled loops: .*graph with hubs"):
+        benchmark.bits(options, on)
+
+
+def test_figures_are_ratios_to_what_was_copied(benchmark, tmp_path):
+    on = benchmark.Device("cpu", tmp_path / "figures.json")
+    on._copied = 2e9
+    on.figure("walks", 100.0, [1.0, 4.0, 2.0], "M steps/s", moved=1e9)
+    on.figure("step", 1e3, [0.5], "ms")
+    first, second = json.loads((tmp_path / "figures.json").read_text())
+    assert (first["value"], first["low"], first["high"]) == (50.0, 25.0, 100.0)
+    assert (first["gb_per_s"], first["share_of_copy"]) == (0.5, 0.25)
+    assert (second["value"], second["unit"]) == (500.0, "ms")
+    assert "share_of_copy" not in second
+
+
+def test_bytes_of_products_and_edges_of_pools_are_counted(benchmark, karate):
+    torch = pytest.importorskip("torch")
+    sampled = benchmark.grf.sample_features(karate, benchmark.grf.ExactPowers(3), seed=0)
+    factor = benchmark.TorchFeatureFactor(sampled, torch.device("cpu"), torch.float32)
+    f, x = torch.ones(4), torch.ones(34, 2)
+    with benchmark._bytes_of_products() as moved:
+        factor.apply(f, x)
+        factor.apply_t(f, x)
+    assert moved == [2 * (8 * sampled.nnz + 2 * 34 * 2 * 4)]
+    factor.apply(f, x)
+    assert moved == [2 * (8 * sampled.nnz + 2 * 34 * 2 * 4)]
+    with benchmark._edges_dealt() as edges:
+        result = benchmark.pagerank(karate, n_walks=32, seed=0, engine="torch", device="cpu")
+    assert np.sum(edges) > karate.n_edges
+    assert result.steps > karate.n_nodes

@@ -9,8 +9,8 @@ The graph is random, of mean degree 8; that of the Gaussian process is a grid. T
 with the compiled loops on three graphs and fails where a bit differs. Figures are the median and range of three
 runs after a first one; the Gaussian process and the large graph run once, after a small case that warms up.
 
-Beside a figure stand the bytes that the work must move at least, for each second, and their ratio to the bandwidth
-of a large copy. `--json FILE` writes all figures after each, so that a run that is stopped keeps those it made.
+Beside each figure stand the bytes per second that the work moves at least, and their ratio to the bandwidth of a
+large copy. `--json FILE` is written after each figure, so that a run that is stopped keeps those it made.
 `checks/gpu.sh` runs every part with a time limit of its own.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ class Device:
     """The device, the bandwidth of a copy on it, and the figures measured so far."""
 
     def __init__(self, name: str, file: Path | None, *, silent: bool = False) -> None:
-        self.device = torch.device(name)
+        self.device = torch.empty(0, device=name).device  # with its number
         self._silent = silent
         self.on_gpu = self.device.type == "cuda"
         self._file = file
@@ -65,8 +66,8 @@ class Device:
         self._copied = 0.0
 
     def timed(self, function: Callable[[], object], repeats: int = 3) -> list[float]:
-        """Seconds of runs, sorted, the device's work included, after a first run that is not counted."""
-        return sorted([self.once(function)[0] for _ in range(repeats + 1)][1:])
+        """Seconds of each run, the device's work included, after a first one that is not counted."""
+        return [self.once(function)[0] for _ in range(repeats + 1)][1:]
 
     def once(self, function: Callable[[], Result]) -> tuple[float, Result]:
         """Seconds of one run, and its result."""
@@ -86,31 +87,32 @@ class Device:
         target = torch.empty_like(source)
         seconds = self.timed(lambda: target.copy_(source))
         moved = 2 * source.nbytes
-        self.figure("copy", moved / 1e9, seconds, "GB/s", moved)
-        self._copied = moved / seconds[len(seconds) // 2]
+        self.rate("copy", moved / 1e9, "GB/s", seconds)
+        self._copied = moved / statistics.median(seconds)
 
-    def figure(
-        self, name: str, amount: float, seconds: list[float], unit: str, moved: float | None = None
+    def rate(self, name: str, amount: float, unit: str, seconds: list[float], moved: float | None = None) -> None:
+        """Print and keep the amount per second, and how many bytes per second the work moves at least."""
+        self._figure(name, [amount / each for each in seconds], unit, seconds, moved)
+
+    def duration(self, name: str, seconds: list[float], moved: float | None = None) -> None:
+        """Print and keep milliseconds, and how many bytes per second the work moves at least."""
+        self._figure(name, [1e3 * each for each in seconds], "ms", seconds, moved)
+
+    def _figure(
+        self, name: str, values: list[float], unit: str, seconds: list[float], moved: float | None
     ) -> None:
-        """Print and keep `amount` per second, or the seconds themselves where the unit is one of time.
-
-        moved : bytes that the work moves at least
-        """
-        seconds = sorted(seconds)
-        middle = seconds[len(seconds) // 2]
-        if unit in ("s", "ms"):
-            value, low, high = (amount * each for each in (middle, seconds[0], seconds[-1]))
-        else:
-            value, low, high = (amount / each for each in (middle, seconds[-1], seconds[0]))
+        value, low, high = statistics.median(values), min(values), max(values)
         found: dict[str, object] = {"name": name, "value": value, "low": low, "high": high, "unit": unit}
-        text = f"{name}: {value:.4g} {unit}" + (f" [{low:.4g}, {high:.4g}]" if len(seconds) > 1 else "")
+        text = f"{name}: {value:.4g} {unit}" + (f" [{low:.4g}, {high:.4g}]" if len(values) > 1 else "")
         if moved is not None and self._copied:
-            found |= {"gb_per_s": moved / middle / 1e9, "share_of_copy": moved / middle / self._copied}
-            text += f"; {found['gb_per_s']:.4g} GB/s, {found['share_of_copy']:.2f} of a copy"
+            speed = moved / statistics.median(seconds)
+            found |= {"gb_per_s": speed / 1e9, "share_of_copy": speed / self._copied}
+            text += f"; {speed / 1e9:.4g} GB/s, {speed / self._copied:.2f} of a copy"
         if self.on_gpu:
-            found["peak_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+            peak = torch.cuda.max_memory_allocated(self.device) / 2**30
             torch.cuda.reset_peak_memory_stats(self.device)
-            text += f"; peak {found['peak_gib']:.2f} GiB"
+            found["peak_gib"] = peak
+            text += f"; peak {peak:.2f} GiB"
         self.keep(found, text)
 
     def keep(self, found: dict[str, object], text: str) -> None:
@@ -175,7 +177,7 @@ def walks(options: argparse.Namespace, on: Device, graph: grf.Graph | None = Non
     sources = torch.arange(rows, device=on.device)
     n_steps = engine._walk_independent(sources).numel() - rows
     seconds = on.timed(lambda: engine._walk_independent(sources))
-    on.figure(name, n_steps / 1e6, seconds, "M steps/s", STEP_BYTES * n_steps)
+    on.rate(name, n_steps / 1e6, "M steps/s", seconds, STEP_BYTES * n_steps)
 
 
 def features(options: argparse.Namespace, on: Device) -> None:
@@ -194,7 +196,7 @@ def _sampled(name: str, on: Device, seconds: list[float], made: grf.Features) ->
     powers = "powers" in name
     unit, each = ("M multiply-adds/s", MULTIPLY_BYTES) if powers else ("M steps/s", STEP_BYTES)
     moved = each * made.n_steps + made.nbytes
-    on.figure(f"features, {name}, {made.nbytes / 2**30:.2f} GiB", made.n_steps / 1e6, seconds, unit, moved)
+    on.rate(f"features, {name}, {made.nbytes / 2**30:.2f} GiB", made.n_steps / 1e6, unit, seconds, moved)
 
 
 def products(options: argparse.Namespace, on: Device) -> None:
@@ -209,7 +211,7 @@ def products(options: argparse.Namespace, on: Device) -> None:
         moved = 8 * sampled.nnz + 2 * x.nbytes
         for name, product in (("F X", factor.apply), ("F^T Y", factor.apply_t)):
             seconds = on.timed(lambda product=product, x=x: product(f, x), repeats=5)
-            on.figure(f"{name}, {width} columns", 1e3, seconds, "ms", moved)
+            on.duration(f"{name}, {width} columns", seconds, moved)
 
 
 def ranks(options: argparse.Namespace, on: Device) -> None:
@@ -224,8 +226,8 @@ def ranks(options: argparse.Namespace, on: Device) -> None:
             result = run()
         seconds = on.timed(run)
         error = float(np.abs(result.scores - exact).sum())
-        name = f"pooled PageRank, {n} walks a node, {seconds[1]:.2f} s, L1 error {error:.4f}"
-        on.figure(name, result.steps / 1e6, seconds, "M steps/s", EDGE_BYTES * sum(edges))
+        name = f"pooled PageRank, {n} walks a node, {statistics.median(seconds):.2f} s, L1 error {error:.4f}"
+        on.rate(name, result.steps / 1e6, "M steps/s", seconds, EDGE_BYTES * sum(edges))
 
 
 @contextmanager
@@ -277,21 +279,21 @@ def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: De
     size = f"GP, {graph.n_nodes} nodes, {n_observed} observed"
 
     taken, sampled = on.once(lambda: _fixed_lengths(graph, n_walks, on))
-    on.figure(f"{size}: features, {sampled.nbytes / 2**30:.2f} GiB", 1, [taken], "s")
+    on.duration(f"{size}: features, {sampled.nbytes / 2**30:.2f} GiB", [taken])
     with warnings.catch_warnings(record=True) as said, gpytorch.settings.max_cholesky_size(500):
         warnings.simplefilter("always")
         model = _model(sampled, x, y).to(on.device)
         with _bytes_of_products() as moved:
             trained = _trained(model, x, y, steps, on)
-        on.figure(f"{size}: first training step", 1e3, trained[:1], "ms")
+        on.duration(f"{size}: first training step", trained[:1])
         drawn, (mean, std, residual) = on.once(lambda: _drawn(model, x, y))
-        on.figure(f"{size}: 64 draws everywhere, residual {residual:.1e}", 1, [drawn], "s")
+        on.duration(f"{size}: 64 draws everywhere, residual {residual:.1e}", [drawn])
     for text, count in _counted(said).items():
         on.keep({"name": f"warning: {text}", "value": count, "unit": "times"}, f"{count} times: {text}")
     difference = mean - truth
     error, inside = float(np.sqrt(np.mean(difference**2))), float(np.mean(np.abs(difference) < 2 * std))
     name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
-    on.figure(name, 1e3, trained[1:], "ms", moved[0] / steps)
+    on.duration(name, trained[1:], moved[0] / steps)
     return error, inside
 
 

@@ -1,14 +1,14 @@
 """Does the GPU path work, and how fast is it? Started by checks/gpu.sh, which has the commands.
 
-machine    the card, its driver, and the versions of what graphrf uses; what is missing is named
-tests      the tests with the mark `cuda`
-bits       walks and pools beside the compiled loops, on three graphs
-walks .. gp    the parts of benchmarks/device.py on a million nodes, the Gaussian process with 100,000 observations
-large      walks and features of ten million nodes
+machine       the card, its driver, and the versions of what graphrf uses; missing packages are named
+tests         the tests with the mark `cuda`
+bits          walks and pools beside the compiled loops, on three graphs
+walks to gp   the parts of benchmarks/device.py on a million nodes, the Gaussian process with 100,000 observations
+large         walks and features of ten million nodes
 
 Every part is a process of its own, which is stopped at its time limit; the limits add up to less than seven
-minutes. The table has each part's last line, and all figures, and is written again after every part: a failure, a
-hang or the end of the machine loses nothing of the parts before. The exit status is 0 if all parts have passed.
+minutes. The tables, with each part's last line and all figures, are written again after every part, so that a
+failure, a hang or the end of the machine loses nothing of the other parts. The exit status is 0 if all passed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-# What the parts import; typer and tqdm come with graphrf's own files.
+# What the parts import.
 PACKAGES = (
     "numpy", "scipy", "numba", "networkx", "torch", "gpytorch", "linear_operator", "botorch", "torch-geometric",
     "scikit-learn", "pymetis", "trimesh", "platformdirs", "requests", "threadpoolctl", "tqdm", "typer", "pytest",
     "hypothesis", "pytest-xdist",
 )  # fmt: skip
-# Seconds of each part: some times what it should take on a GPU, compilation included.
+# Time limits in seconds: a few times what each part should take on a GPU, compilation included.
 SECONDS = {
-    "machine": 20, "tests": 80, "bits": 60, "walks": 25, "features": 45, "products": 25, "pagerank": 35, "gp": 45,
+    "machine": 15, "tests": 80, "bits": 60, "walks": 25, "features": 45, "products": 25, "pagerank": 45, "gp": 45,
     "large": 75,
 }  # fmt: skip
 SIZES = {
@@ -140,7 +140,8 @@ def _number(value: float | None) -> str:
 def machine(device: str) -> None:
     """Print what nvidia-smi says, the versions, and in the last line the card; fail where a package is missing."""
     if device == "cuda":
-        subprocess.run(["nvidia-smi"], check=False)
+        with contextlib.suppress(FileNotFoundError):
+            subprocess.run(["nvidia-smi"], check=False)
     missing = []
     for package in PACKAGES:
         try:

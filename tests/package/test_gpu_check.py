@@ -153,8 +153,8 @@ def test_bits_that_differ_fail(engine, benchmark, monkeypatch):
 def test_figures_are_ratios_to_what_was_copied(benchmark, tmp_path):
     on = benchmark.Device("cpu", tmp_path / "figures.json")
     on._copied = 2e9
-    on.figure("walks", 100.0, [1.0, 4.0, 2.0], "M steps/s", moved=1e9)
-    on.figure("step", 1e3, [0.5], "ms")
+    on.rate("walks", 100.0, "M steps/s", [1.0, 4.0, 2.0], moved=1e9)
+    on.duration("step", [0.5])
     first, second = json.loads((tmp_path / "figures.json").read_text())
     assert (first["value"], first["low"], first["high"]) == (50.0, 25.0, 100.0)
     assert (first["gb_per_s"], first["share_of_copy"]) == (0.5, 0.25)

@@ -279,21 +279,24 @@ def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: De
     size = f"GP, {graph.n_nodes} nodes, {n_observed} observed"
 
     taken, sampled = on.once(lambda: _fixed_lengths(graph, n_walks, on))
-    on.duration(f"{size}: features, {sampled.nbytes / 2**30:.2f} GiB", [taken])
+    moved = STEP_BYTES * sampled.n_steps + sampled.nbytes
+    on.duration(f"{size}: features, {sampled.nbytes / 2**30:.2f} GiB", [taken], moved)
     with warnings.catch_warnings(record=True) as said, gpytorch.settings.max_cholesky_size(500):
         warnings.simplefilter("always")
         model = _model(sampled, x, y).to(on.device)
-        with _bytes_of_products() as moved:
+        with _bytes_of_products() as total:
             trained = _trained(model, x, y, steps, on)
-        on.duration(f"{size}: first training step", trained[:1])
-        drawn, (mean, std, residual) = on.once(lambda: _drawn(model, x, y))
-        on.duration(f"{size}: 64 draws everywhere, residual {residual:.1e}", [drawn])
+        each = total[0] / steps
+        on.duration(f"{size}: first training step", trained[:1], each)
+        with _bytes_of_products() as total:
+            drawn, (mean, std, residual) = on.once(lambda: _drawn(model, x, y))
+        on.duration(f"{size}: 64 draws everywhere, residual {residual:.1e}", [drawn], total[0])
     for text, count in _counted(said).items():
         on.keep({"name": f"warning: {text}", "value": count, "unit": "times"}, f"{count} times: {text}")
     difference = mean - truth
     error, inside = float(np.sqrt(np.mean(difference**2))), float(np.mean(np.abs(difference) < 2 * std))
     name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
-    on.duration(name, trained[1:], moved[0] / steps)
+    on.duration(name, trained[1:], each)
     return error, inside
 
 

@@ -80,7 +80,7 @@ test: style
 	@$(MAKE) --no-print-directory -j3 types docs tests
 
 # What `make test` leaves out (tests/support/quick.py says what, and why), and those that are given inputs with more of
-# these; before, the check of GPUs rehearsed on the CPU, and all that computes with another BLAS kernel, on two threads.
+# these; before, a CPU rehearsal of the GPU check, and all that computes with another BLAS kernel, on two threads.
 test-more: $(READY)
 	PYTHON=$(BIN)/python bash checks/gpu.sh --device cpu
 	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \

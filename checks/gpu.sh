@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Does the GPU path work, and how fast is it? Within seven minutes, on a machine with a GPU and without a network:
 #
-#     bash checks/gpu_wheels.sh                      # before, where there is a network
-#     bash checks/gpu.sh --out FOLDER                # on the machine: gpu.md, gpu.json and gpu.log in FOLDER
-#     bash checks/gpu.sh --device cpu                # a rehearsal of two minutes, with small sizes
+#     bash checks/gpu_wheels.sh          # before, where there is a network: .gpu-wheels, to be copied as well
+#     bash checks/gpu.sh --out FOLDER    # on the machine: gpu.md, gpu.json and gpu.log in FOLDER
+#     bash checks/gpu.sh --device cpu    # a rehearsal of a minute, with small sizes
 #
 # checks/gpu.py says what is run. Wheels of .gpu-wheels that the machine's Python lacks are installed into a temporary
 # folder. PYTHON is the interpreter, by default python3.

@@ -19,7 +19,7 @@ from tests.support.false_alarms import (  # noqa: F401 (the hooks act from here)
     pytest_terminal_summary,
     pytest_testnodedown,
 )
-from tests.support.gpu import gpu  # noqa: F401
+from tests.support.gpu import gpu, pytest_runtest_logreport  # noqa: F401
 from tests.support.quick import pytest_collection_modifyitems  # noqa: F401
 from tests.support.small_graphs import two_components
 

@@ -81,7 +81,7 @@ def test_the_table_has_every_part_and_every_figure(check):
         check.Outcome("machine", "passed", 1.0, "a card"),
         check.Outcome("products", "stopped after 25 s", 25.0, "a | b", [figure]),
     ]
-    text = check.table(outcomes, "cuda")
+    text = check.table(outcomes, "a card")
     assert ": a card\n" in text
     assert "| products | stopped after 25 s | 25 | a / b |" in text
     assert "| products | F^T Y | 2 ms | 1 to 3 | 1500 | 0.5 | 3.25 |" in text
@@ -95,6 +95,11 @@ def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(check, t
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="True"):
         check.main()
+    before = json.loads((tmp_path / "gpu.json").read_text())
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--parts", "tests"])  # what is not run again is kept
+    with pytest.raises(SystemExit, match="True"):
+        check.main()
+    assert json.loads((tmp_path / "gpu.json").read_text())[0] == before[0]
     assert [part["ended"] for part in json.loads((tmp_path / "gpu.json").read_text())] == ["passed", "failed (1)"]
     assert "| tests | failed (1) | 0 | ZeroDivisionError: division by zero |" in (tmp_path / "gpu.md").read_text()
     assert "== tests: failed (1)" in (tmp_path / "gpu.log").read_text()
@@ -133,12 +138,19 @@ def test_marked_tests_fail_where_the_gpu_that_they_name_is_not_there():
     assert "1 error" in done.stdout
 
 
+def test_skipped_tests_have_not_passed(check, tmp_path):
+    code = "print('== 42 passed, 3 skipped in 1.00s ==')"
+    found = check.run("tests", [sys.executable, "-c", code], 30.0, tmp_path, "cpu")
+    assert (found.ended, found.line) == ("failed (tests were skipped)", "42 passed, 3 skipped in 1.00s")
+
+
 @pytest.mark.parametrize("engine", ["sample_features", "pagerank"])
 def test_bits_that_differ_fail(engine, benchmark, monkeypatch):
     """Negative control: another seed on the device."""
     options = type("Options", (), {"nodes": 600, "walks": 4})
     on = benchmark.Device("cpu", None)
     benchmark.bits(options, on)
+    assert on.failed == []
     place = benchmark.grf if engine == "sample_features" else benchmark
     plain = getattr(place, engine)
 
@@ -146,19 +158,33 @@ def test_bits_that_differ_fail(engine, benchmark, monkeypatch):
         return plain(*given, seed=seed + (engine is not None), engine=engine, **named)
 
     monkeypatch.setattr(place, engine, other)
-    with pytest.raises(SystemExit, match=r"cases differ from the compiled loops: .*graph with hubs"):
-        benchmark.bits(options, on)
+    benchmark.bits(options, on)
+    kind = "walks" if engine == "sample_features" else "pools"
+    assert len(on.failed) == (12 if kind == "walks" else 6)
+    assert all(name.startswith(kind) for name in on.failed)
+
+
+def test_rows_that_differ_fail(benchmark, karate):
+    """Negative control: the rows of another seed."""
+    on = benchmark.Device("cpu", None)
+    sampler = benchmark.grf.RandomWalks(8)
+    benchmark.compared("walks", benchmark.sampled_on(on, karate, sampler), karate, on)
+    other = benchmark.grf.sample_features(karate, sampler, seed=1)
+    with pytest.raises(RuntimeError, match="rows of walks with the same bits"):
+        benchmark.compared("walks", other, karate, on)
 
 
 def test_figures_are_ratios_to_what_was_copied(benchmark, tmp_path):
     on = benchmark.Device("cpu", tmp_path / "figures.json")
     on._copied = 2e9
-    on.rate("walks", 100.0, "M steps/s", [1.0, 4.0, 2.0], moved=1e9)
-    on.duration("step", [0.5])
+    on.rate("walks", 100.0, "M steps/s", benchmark.Runs([1.0, 4.0, 2.0], 3.5), moved=1e9)
+    on.duration("step", benchmark.together([benchmark.Runs([0.5], None)]))
     first, second = json.loads((tmp_path / "figures.json").read_text())
     assert (first["value"], first["low"], first["high"]) == (50.0, 25.0, 100.0)
     assert (first["gb_per_s"], first["share_of_copy"]) == (0.5, 0.25)
     assert (second["value"], second["unit"]) == (500.0, "ms")
+    assert first["peak_gib"] == 3.5
+    assert benchmark.together([benchmark.Runs([1.0], 2.0), benchmark.Runs([3.0], 1.0)]) == ([1.0, 3.0], 2.0)
     assert "share_of_copy" not in second
 
 

@@ -11,6 +11,12 @@ import os
 import pytest
 
 
+def pytest_runtest_logreport(report):
+    """Print a failure at once where the device is named: a later test may hang, and be killed with all reports."""
+    if report.failed and "GRAPHRF_TEST_DEVICE" in os.environ:
+        print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
+
+
 @pytest.fixture
 def gpu():
     """A torch device, in tests that have the mark `cuda`."""

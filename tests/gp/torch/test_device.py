@@ -296,6 +296,39 @@ def test_kernels_and_draws_on_a_gpu_are_those_of_the_cpu(name, karate, gpu):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.cuda
+def test_conjugate_gradients_on_a_gpu_reach_what_those_of_the_cpu_do(field, gpu):
+    features, x, y = field
+    means = []
+    for device in (CPU, gpu):
+        kernel = GRFKernel(features.to(device), grf.Diffusion(1.5))
+        model = Regression(x.to(device), y.to(device), kernel).to(device)
+        marginal = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+        with (
+            gpytorch.settings.max_cholesky_size(0),
+            gpytorch.settings.min_preconditioning_size(10),
+            gpytorch.settings.eval_cg_tolerance(1e-4),
+        ):
+            loss = -marginal(model(x.to(device)), y.to(device))
+            loss.backward()
+            assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+            model.eval()
+            with torch.no_grad(), gpytorch.settings.skip_posterior_variances():
+                means.append(model(torch.arange(features.n_nodes, device=device)[:, None]).mean.cpu())
+            draws = pathwise_draws(
+                model.covar_module,
+                x.to(device),
+                y.to(device),
+                model.likelihood.noise,
+                n_samples=4,
+                tol=1e-6,
+                seed=1,
+            )
+            assert draws.coefficients.device == device
+            assert draws.residual <= 1e-6
+    torch.testing.assert_close(*means, rtol=1e-3, atol=1e-3)
+
+
 def test_transfers_are_noticed(field):
     """Negative controls: products by the host's factor, and the record asked for by name."""
     features, *_ = field

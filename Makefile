@@ -24,9 +24,9 @@ install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python -c constra
 # their order, the long ones of examples first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-reorder
 EVERYTHING := --doctest-modules --doctest-glob='*.md' README.md docs tests graphrf
-NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics --doctest-glob='*.md' docs/theory
+NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics tests/operators --doctest-glob='*.md' docs/theory
 
-.PHONY: help demo test test-more test-full lint style types docs tests test-browser test-neighbours test-package clean
+.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-package clean
 .DEFAULT_GOAL := help
 
 help:
@@ -66,7 +66,11 @@ style: $(READY)
 types: $(READY)
 	$(BIN)/mypy -p graphrf
 
-lint: style types
+# Sizes, branches and paths of the Gaussian processes, beside their limits.
+architecture: $(READY)
+	$(BIN)/python checks/architecture.py
+
+lint: style types architecture
 
 # The site, into out/site; warnings, and links that lead nowhere, are errors.
 docs: $(READY)
@@ -77,7 +81,7 @@ tests: $(READY)
 
 # Types and documentation are looked at while the tests begin.
 test: style
-	@$(MAKE) --no-print-directory -j3 types docs tests
+	@$(MAKE) --no-print-directory -j4 types docs architecture tests
 
 # What `make test` leaves out (tests/support/quick.py says what, and why), and those that are given inputs with more of
 # these; before, a CPU rehearsal of the GPU check, and all that computes with another BLAS kernel, on two threads.

@@ -201,7 +201,7 @@ def amg(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     import pyamg
     import scipy.sparse as sp
 
-    from graphrf.kernels.precision.precision import SparsePrecision
+    from graphrf.operators.precision.markov import SparsePrecision
 
     n, rng = data.graph.n_nodes, np.random.default_rng(0)
     prior = SparsePrecision(data.graph, kernel)
@@ -252,7 +252,7 @@ def method_of(name: str, case: str) -> tuple[Callable[[Data], tuple[Any, ...]], 
         return trained, [lambda data: trained(data, 2)]
 
     def ours(data: Data, **options: Any) -> tuple[Any, Any]:
-        return regressor(data, method=name, seed=0, **options)
+        return regressor(data, method="features" if name == "walks" else name, seed=0, **options)
 
     solvers = ("cholesky", "cg")
     first: list[Callable[[Data], Any]] = [

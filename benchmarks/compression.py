@@ -51,7 +51,7 @@ from _machine import header
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from graphrf.sampling.powers import powers, prepared
 
 GRAPHS = ("eu-core", "cora", "mesh-idler-riser", "san-jose")

@@ -46,7 +46,7 @@ from _machine import header
 from auto_lengths import flat_then_geometric
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 
 GRAPHS = (
     "polbooks", "newsgroup-sparse-1", "arenas-email", "facebook-pages",

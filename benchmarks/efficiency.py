@@ -32,8 +32,8 @@ import scipy.sparse as sp
 from _machine import header
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block
-from graphrf.kernels.series_factor import SeriesFactor
+from graphrf.operators.series.apply import kernel_block
+from graphrf.operators.series.series_factor import SeriesFactor
 
 GRAPHS = {
     "san-jose": "road and mesh",

@@ -23,7 +23,7 @@ from _machine import header
 from efficiency import GRAPHS, KERNELS, MEMORY, ROWS, TOLERANCE, WORK
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 
 MOST_NONZEROS = 4096
 

@@ -73,7 +73,7 @@ def warm() -> None:
     nodes = np.arange(0, 144, 3)
     field = grf.GraphGPRegressor(small, kernel=grf.Matern(2.0), method="precision", max_train=20, seed=0)
     field.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
-    for method in ("series", "walks"):
+    for method in ("series", "features"):
         for solver in ("cholesky", "cg"):
             gp = grf.GraphGPRegressor(small, kernel="diffusion", method=method, solver=solver, noise=0.1, seed=0)
             gp.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
@@ -94,7 +94,7 @@ def grid10k(rival: bool, exact: bool) -> None:
     y = truth[nodes] + NOISE * rng.standard_normal(6_000)
     held_out = np.setdiff1d(np.arange(10_000), nodes)
     predicted = {}
-    for method in ("series", "walks"):
+    for method in ("series", "features"):
         seconds = []
         for repeat in range(3):
             gp = grf.GraphGPRegressor(graph, kernel="diffusion", method=method, seed=repeat)
@@ -223,7 +223,7 @@ def field() -> None:
 
 def growth() -> None:
     """Seconds against the number of nodes."""
-    for method in ("series", "walks"):
+    for method in ("series", "features"):
         sizes, seconds = [], []
         for side in (50, 100, 200, 400):
             graph, rng = grid(side), np.random.default_rng(0)

@@ -68,7 +68,7 @@ def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:
     observed = rng.choice(graph.n_nodes, n_observed, replace=False)
     y = signal[observed] + NOISE * rng.standard_normal(n_observed)
     started = time.process_time()
-    model = GraphGPRegressor(graph, kernel=trained, method=method, hyperparameters="map", seed=0)
+    model = GraphGPRegressor(graph, kernel=trained, method=method, hyperparameters="mode", seed=0)
     model.fit(graph.positions(observed), y)
     fitted = time.process_time()
     mean = model.predict(graph.positions(np.arange(graph.n_nodes)))

@@ -23,9 +23,9 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import graphrf as grf
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.multiway import multiway_cost, solve_multiway
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from graphrf.sampling.walks.loops import draw_lengths
 

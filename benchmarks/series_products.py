@@ -27,8 +27,8 @@ from scipy.sparse.linalg import expm_multiply
 import graphrf as grf
 from graphrf import datasets
 from graphrf.kernels.chebyshev import chebyshev_coefficients
-from graphrf.kernels.series import kernel_block
-from graphrf.kernels.spectral_filter import SpectralFilter
+from graphrf.operators.series.apply import kernel_block
+from graphrf.operators.series.spectral_filter import SpectralFilter
 
 CODE = """
 import time
@@ -38,7 +38,7 @@ def seconds(v):
     started = time.perf_counter()
     grf.apply_kernel(graph, kernel, v)
     return time.perf_counter() - started
-import graphrf.kernels.series
+import graphrf.operators.series.apply
 print(seconds(np.ones((3, 8))), seconds(np.ones((3, 8))))
 """
 

@@ -112,7 +112,7 @@ KERNEL, COMBINATORIAL = grf.Diffusion(2.0), grf.Diffusion(0.5, laplacian="combin
 # -- features ----------------------------------------------------------------------------------------------
 
 
-class ByDegree(grf.LengthChoice):
+class ByDegree(grf.AdaptiveLengths):
     """A choice of lengths as users may write it."""
 
     laplacian = "normalized"
@@ -310,7 +310,7 @@ def pagerank_in_networkx() -> Any:
 NODES = RNG.choice(900, 150, replace=False)
 SIGNAL = 3 * grf.apply_root(GRID, grf.Diffusion(4.0), RNG.standard_normal(900)) + 0.2 * RNG.standard_normal(900)
 FIXED: dict[str, Any] = {"kernel": grf.Diffusion(3.0), "optimize": False, "noise": 0.1, "output_scale": 2.0}
-COMPRESSED: dict[str, Any] = {"method": "walks", "sampler": BOTH["powers"]}
+COMPRESSED: dict[str, Any] = {"method": "features", "sampler": BOTH["powers"]}
 
 
 def answers(gp: Any) -> list[Any]:
@@ -332,15 +332,15 @@ def answers(gp: Any) -> list[Any]:
 @setting(
     "regression",
     {
-        "walks": {"method": "walks"},
-        "walks sampler": {"method": "walks", "sampler": grf.RandomWalks(32)},
+        "walks": {"method": "features"},
+        "walks sampler": {"method": "features", "sampler": grf.RandomWalks(32)},
         "series": {"method": "series"},
         "auto": {},
         "Matern": {"kernel": "matern", "mean": "zero"},
         "trend": {"mean": RNG.random((900, 2)), "noise": 0.05},
-        "fixed noise": {"method": "walks", "noise": 0.05, "output_scale": 1.0},
+        "fixed noise": {"method": "features", "noise": 0.05, "output_scale": 1.0},
         "blocks": {"max_train": 60},
-        "blocks walks": {"max_train": 60, "method": "walks"},
+        "blocks walks": {"max_train": 60, "method": "features"},
         "blocks precision": {"max_train": 60, "method": "precision", "kernel": grf.Matern(2.0)},
         "not normalized": {"normalize": False},
         "combinatorial": {"kernel": grf.Diffusion(2.0, laplacian="combinatorial")},
@@ -367,7 +367,7 @@ def regression_saved(options: dict[str, Any]) -> Any:
 @setting(
     "classification",
     {
-        "walks": {"method": "walks"},
+        "walks": {"method": "features"},
         "series": {"method": "series", "normalize": False},
         "auto": {"predictive": "integrated", "max_train": 60},
         "fixed": {"kernel": grf.Matern(1.5, 4.0), "optimize": False, "output_scale": 3.0},
@@ -446,7 +446,7 @@ def operator(make: Callable[[], Any]) -> Any:
 def device_draws(make: Callable[[], Any]) -> Any:
     torch = need("torch")
     x = torch.arange(0, 150, 4)
-    draws = grf.gp.device_draws(make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2)
+    draws = grf.gp.pathwise_draws(make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2)
     return rounded(draws.coefficients, draws.at(torch.arange(9)))  # a solve by torch, on its threads
 
 

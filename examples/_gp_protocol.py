@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def matern_field(
         fields = [
             grf.GraphGPRegressor(
                 graph, kernel=grf.Matern(nu, laplacian=laplacian), method="precision", mean=mean, prior=None,
-                hyperparameters="map", seed=0,
+                hyperparameters="mode", seed=0,
             ).fit(nodes, y)
             for nu in (1.0, 2.0)
         ]  # fmt: skip

@@ -35,9 +35,9 @@ from _figures import figure
 from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.gp.inference.pathwise import posterior_draws
-from graphrf.gp.inference.solvers import CholeskySolver
-from graphrf.kernels.series_factor import SeriesFactor
+from graphrf.gp.posterior.pathwise import posterior_draws
+from graphrf.operators.series.series_factor import SeriesFactor
+from graphrf.operators.solvers import CholeskySolver
 from graphrf.plot import COLOURS, VALUES
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Surrogate:
         gp = grf.GraphGPRegressor(
             graph,
             kernel="diffusion",
-            hyperparameters="map",
+            hyperparameters="mode",
             method="series",
             normalize=False,
             noise=noise,

@@ -70,7 +70,7 @@ def transformed(counties: Counties) -> grf.GraphGPRegressor:
         kernel="car",
         noise=1000 / table.BIR74[kept],
         normalize=False,
-        hyperparameters="map",
+        hyperparameters="mode",
         seed=0,
     )
     return gp.fit(kept, y, x=x.rename("nonwhite"))

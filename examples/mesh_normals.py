@@ -30,7 +30,7 @@ from _options import add_figure_option
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP, metrics
-from graphrf.kernels.series import kernel_block, mean_variance
+from graphrf.operators.series.apply import kernel_block, mean_variance
 
 MESHES = ("teapot", "fuze", "sphere", "idler-riser", "busted", "torus")
 WALKS = (16, 32, 64)
@@ -108,7 +108,7 @@ def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
         protocol.posterior(task, kernel_block(task.graph, task.kernel))
 
     shown = [name for name in samplers if name.startswith(("sigma", "compressed, auto", "cut", "exact"))]
-    ways: dict[str, Callable[[], None]] = {name: partial(regressor, "walks", samplers[name]) for name in shown}
+    ways: dict[str, Callable[[], None]] = {name: partial(regressor, "features", samplers[name]) for name in shown}
     ways |= {"series": partial(regressor, "series"), "dense matrices": dense}
     cells = []
     for name, predict in ways.items():

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from graphrf.kernels.areal import BYM2 as BYM2
     from graphrf.kernels.areal import CAR as CAR
     from graphrf.kernels.areal import ICAR as ICAR
-    from graphrf.kernels.given import LearnedModulation as LearnedModulation
-    from graphrf.kernels.given import PowerSeries as PowerSeries
+    from graphrf.kernels.explicit import LearnedModulation as LearnedModulation
+    from graphrf.kernels.explicit import PowerSeries as PowerSeries
     from graphrf.kernels.kernel import Kernel as Kernel
     from graphrf.kernels.named import Diffusion as Diffusion
     from graphrf.kernels.named import InverseCosine as InverseCosine
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from graphrf.kernels.named import Matern as Matern
     from graphrf.kernels.named import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels.named import RegularizedLaplacian as RegularizedLaplacian
-    from graphrf.kernels.series import apply_kernel as apply_kernel
-    from graphrf.kernels.series import apply_root as apply_root
-    from graphrf.kernels.series import kernel_block as kernel_block
     from graphrf.matching.learn import learn_coupling as learn_coupling
+    from graphrf.operators.series.apply import apply_kernel as apply_kernel
+    from graphrf.operators.series.apply import apply_root as apply_root
+    from graphrf.operators.series.apply import kernel_block as kernel_block
     from graphrf.sampling.contract import PreparedSampler as PreparedSampler
     from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
@@ -84,10 +84,10 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "graph.loaders": "load_graph",
         "graph.mapped": "open_graph write_graph",
         "kernels.areal": "BYM2 CAR ICAR",
-        "kernels.given": "LearnedModulation PowerSeries",
+        "kernels.explicit": "LearnedModulation PowerSeries",
         "kernels.kernel": "Kernel",
         "kernels.named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
-        "kernels.series": "apply_kernel apply_root kernel_block",
+        "operators.series.apply": "apply_kernel apply_root kernel_block",
         "matching.learn": "learn_coupling",
         "sampling.contract": "PreparedSampler Sampler",
         "sampling.powers.powers": "CompressedPowers CutPowers ExactPowers",
@@ -104,5 +104,4 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "pagerank": "",
         "plot": "",
     },
-    former={"LengthChoice": "AdaptiveLengths"},
 )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 # The libraries that the core lacks, and the extras that bring each.
@@ -37,7 +37,6 @@ def attach(
     package: str,
     homes: Mapping[str, str],
     extra: str | None = None,
-    former: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
@@ -50,13 +49,10 @@ def attach(
         is public itself, and one behind a further dot lies beside the package.
     extra : str, optional
         The extra to name where several bring the library that is missing; the first of `EXTRAS` if None.
-    former : mapping of str to str, optional
-        Former names, which older code may ask for -> those of today.
     """
     home = {name: module for module, names in homes.items() for name in names.split() or [module]}
 
     def load(name: str) -> Any:
-        name = former.get(name, name)
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:

@@ -124,7 +124,7 @@ def _of_graph(
             + "; `--sampler compressed` samples"
         )
     if exact:
-        from graphrf.kernels.series import kernel_block
+        from graphrf.operators.series.apply import kernel_block
 
         block = kernel_block(loaded.graph, kernel, rows, cols, n_threads=threads.threads)
         return block, {"graph": loaded.facts, "exact": True}

@@ -12,8 +12,8 @@ import numpy as np
 
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.series import apply_kernel, kernel_block
-from graphrf.kernels.series_factor import SeriesFactor
+from graphrf.operators.series.apply import apply_kernel, kernel_block
+from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.auto_lengths import AutoLengths

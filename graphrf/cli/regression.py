@@ -65,7 +65,7 @@ def fit(
     max_train: Annotated[
         int | None,
         typer.Option(
-            help="Maximum number of nodes used in training; through time, approximate number of readings.",
+            help="Maximum number of nodes in a block of training; through time, approximate number of readings.",
             rich_help_panel=PANEL,
         ),
     ] = None,
@@ -125,20 +125,15 @@ def fit(
         for name, value in found.items()
     ]
     compared = [
-        (
-            shortened(repr(kernel)),
-            f"{evidence:.2f}",
-            f"{probability:.3f}",
-            "-" if predictive is None else f"{predictive:.2f}",
-        )
-        for kernel, evidence, probability, predictive in gp.candidates_
+        (shortened(repr(kernel)), f"{evidence:.2f}", f"{probability:.3f}")
+        for kernel, evidence, probability in gp.candidates_
     ]
 
     def shown() -> str:
         table = aligned(("fitted", ""), rows, left=2)
         if len(compared) == 1:
             return table
-        titles = ("kernels compared", "log evidence", "probability", "log predictive density")
+        titles = ("kernels compared", "log evidence", "probability")
         return f"{table}\n{aligned(titles, compared, left=1)}"
 
     facts["candidates"] = [
@@ -146,9 +141,8 @@ def fit(
             "kernel": repr(kernel),
             "log_evidence": evidence,
             "probability": probability,
-            "log_predictive": predictive,
         }
-        for kernel, evidence, probability, predictive in gp.candidates_
+        for kernel, evidence, probability in gp.candidates_
     ]
     deliver(Result("fit", (), facts, found, shown), None, talking)
 

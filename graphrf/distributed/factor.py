@@ -16,7 +16,7 @@ from graphrf.distributed.sums import summed
 from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
-from graphrf.kernels.factor import FactorBase
+from graphrf.operators.factor import FactorBase
 from graphrf.sampling.block import Block
 from graphrf.sampling.joined import Joined
 
@@ -27,7 +27,7 @@ _FEW_BYTES = 2**26
 
 
 class DistributedFactor(FactorBase):
-    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.kernels.factor.Factor`.
+    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.operators.factor.Factor`.
 
     Rows stay where they are; `matrix` brings all of them to this process. `gram_apply` is F F^T x; the N x p
     numbers between the two products do not pass through this process.

@@ -10,20 +10,21 @@ if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
-    from graphrf.gp.inference.pathwise import PosteriorDraws as PosteriorDraws
-    from graphrf.gp.inference.pathwise import posterior_draws as posterior_draws
-    from graphrf.gp.inference.posterior import SolverWarning as SolverWarning
-    from graphrf.gp.likelihoods import Bernoulli as Bernoulli
-    from graphrf.gp.likelihoods import Binomial as Binomial
-    from graphrf.gp.likelihoods import Gamma as Gamma
-    from graphrf.gp.likelihoods import Likelihood as Likelihood
-    from graphrf.gp.likelihoods import NegativeBinomial as NegativeBinomial
-    from graphrf.gp.likelihoods import Poisson as Poisson
-    from graphrf.gp.likelihoods import StudentT as StudentT
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
-    from graphrf.gp.prior import HyperparameterPrior as HyperparameterPrior
-    from graphrf.gp.prior import PenalisedMixing as PenalisedMixing
+    from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
+    from graphrf.gp.model.likelihoods import Bernoulli as Bernoulli
+    from graphrf.gp.model.likelihoods import Binomial as Binomial
+    from graphrf.gp.model.likelihoods import Gamma as Gamma
+    from graphrf.gp.model.likelihoods import Likelihood as Likelihood
+    from graphrf.gp.model.likelihoods import NegativeBinomial as NegativeBinomial
+    from graphrf.gp.model.likelihoods import Poisson as Poisson
+    from graphrf.gp.model.likelihoods import StudentT as StudentT
+    from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
+    from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
+    from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
+    from graphrf.gp.posterior.pathwise import PosteriorDraws as PosteriorDraws
+    from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
@@ -32,16 +33,15 @@ if TYPE_CHECKING:
     from graphrf.gp.torch.draws import pathwise_draws as pathwise_draws
     from graphrf.gp.torch.kernel import GRFKernel as GRFKernel
     from graphrf.gp.torch.operator import FactorOperator as FactorOperator
-    from graphrf.gp.training.comparison import CandidateKernel as CandidateKernel
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
         "exact": "ExactGraphGP",
-        "inference.pathwise": "PosteriorDraws posterior_draws",
-        "inference.posterior": "SolverWarning",
-        "likelihoods": "Bernoulli Binomial Gamma Likelihood NegativeBinomial Poisson StudentT",
+        "posterior.pathwise": "PosteriorDraws posterior_draws",
+        "posterior.by_rows": "SolverWarning",
+        "model.likelihoods": "Bernoulli Binomial Gamma Likelihood NegativeBinomial Poisson StudentT",
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
@@ -51,8 +51,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
         "time.regression": "GraphTimeGPRegressor",
-        "training.comparison": "CandidateKernel",
-        "prior": "HyperparameterPrior PenalisedMixing",
+        "model.hyperparameters": "ComparedKernel",
+        "model.prior": "HyperparameterPrior PenalisedMixing",
     },
-    former={"DeviceDraws": "PathwiseDraws", "GraphModel": "GraphGPModel", "device_draws": "pathwise_draws"},
 )

@@ -13,28 +13,28 @@ from sklearn.base import ClassifierMixin
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.estimator import NodeEstimator, checked_weights
-from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.labels import Labels, checked_labels
-from graphrf.gp.inference.laplace import Curvature, find_mode
-from graphrf.gp.inference.posterior import SolverWarning
-from graphrf.gp.inference.rows import slices
-from graphrf.gp.method_choice import (
-    SERIES_BUDGET,
-    affordable_training,
-    cheaper_precision,
-    choose_method,
-    choose_solver,
-    factored_precision,
-)
-from graphrf.gp.saved_classifier import SavedClassifier
-from graphrf.gp.settings import check_latent_scale, checked_method, checked_prior, observed
-from graphrf.gp.training.candidates import TrainingSet, candidates
-from graphrf.gp.training.evidence_search import UNFACTORED, EvidenceResult, search
+from graphrf.gp.files.classifier import SavedClassifier
+from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
+from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
+from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
+from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.model.estimator import NodeEstimator, checked_weights
+from graphrf.gp.model.labels import Labels, checked_labels
+from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.prior import FLAT
+from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior, observed
+from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
+from graphrf.gp.posterior.by_rows import SolverWarning
+from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver
+from graphrf.gp.routes.covariance import Covariance
+from graphrf.gp.routes.plan import Plan, make_plan
+from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.rows import slices
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.precision.contract import KernelPrecision
+from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.contract import Sampler
 
 PREDICTIVES = ("mode", "integrated")
@@ -46,6 +46,9 @@ _FEW_COLUMNS = 1_000
 _ROWS_AT_ONCE = 4_096
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
+# Deviation of latent functions around which output scales are sought: from labels that are nearly equally probable
+# everywhere to nearly certain ones.
+_UNIT = 10**0.5
 # Points of the integral over latent functions, and numbers that are summed at once.
 _POINTS = 512
 _POINT_NUMBERS = 4_000_000
@@ -59,7 +62,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the
     logarithms of the classes' shares among the labels. The posterior is Laplace's approximation
-    (`graphrf.gp.inference.laplace`).
+    (`graphrf.gp.posterior.approximation.softmax`).
     Hyperparameters maximise its marginal likelihood on at most `max_train` labelled nodes; the posterior uses all
     labels.
 
@@ -248,31 +251,17 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
-        precision = None
-        if self._asked_method() == "precision":
-            precision, _ = factored_precision(self.graph, [(kernel, names)])
-        elif self._asked_method() == "auto":
-            precision = cheaper_precision(self.graph, [kernel], n_observed)
-        self.method_ = self._choose_method(n_observed) if precision is None else "precision"
-
-        trained_by = "features" if self.method_ == "features" else "series"
-        n_train = min(affordable_training(self.graph, trained_by, self.max_train), n_observed)
+        plan = self._plan(kernel, names, n_observed)
+        precision = plan.route.precision
+        self.method_ = plan.route.name
+        n_train = min(self.max_train, n_observed, plan.route.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
-        training = TrainingSet(self.graph, kernel, names, [seen.nodes], 1.0, self.seed_, self.n_threads)
-        searches = candidates(training, trained_by, self.sampler)
-        for candidate in searches:
-            with linear_algebra(n_train, self.n_threads):
-                searches.result = search(
-                    candidate.grams[0], seen, kernel,
-                    names=names, bounds=training.ranges(names, candidate.longest),
-                    output_scale=self.output_scale, normalize=self.normalize, start=candidate.start,
-                )  # fmt: skip
-        found: EvidenceResult = searches.result
-        self.sampler_: Any = searches.sampler
-        self.kernel_ = found.kernel
-        self.output_scale_ = found.output_scale
-        self.log_marginal_likelihood_ = found.value
+        with linear_algebra(n_train, self.n_threads):
+            found, self.sampler_ = self._trained(plan.route, seen, kernel, names)
+        self.kernel_ = found.model.kernel
+        self.output_scale_ = found.model.output_scale
+        self.log_marginal_likelihood_ = found.log_posterior
 
         if precision is not None:
             precision = self._trained_precision(precision)
@@ -293,14 +282,44 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         method = checked_method(self.method)
         return "features" if method == "auto" and self.sampler is not None else method
 
-    def _choose_method(self, n_observed: int) -> str:
-        method = self._asked_method()
-        if method != "auto":
-            return method
+    def _plan(self, kernel: Kernel, names: tuple[str, ...], n_observed: int) -> Plan:
+        """The route; sampled features also where the prior variances of all nodes cost too much by the series."""
+
+        def plan(method: str) -> Plan:
+            return make_plan(
+                self.graph, [(kernel, names)], n_observed, method=method, automatic=False, sampler=self.sampler,
+                n_points=1, n_threads=self.n_threads,
+            )  # fmt: skip
+
+        asked = self._asked_method()
+        made = plan(asked)
         variances = _VARIANCE_PRODUCTS * self.graph.adjacency.nnz * self.graph.n_nodes
-        if self.normalize and variances > SERIES_BUDGET:
-            return "features"
-        return choose_method(self.graph, n_observed, min(n_observed, self.max_train))
+        if asked == "auto" and made.route.name == "series" and self.normalize and variances > SERIES_BUDGET:
+            return plan("features")
+        return made
+
+    def _trained(
+        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...]
+    ) -> tuple[LatentMode, Any]:
+        """The best hyperparameters, and the sampler of their rows; rows are longer while they end too early."""
+        start: Model | None = None
+        scale = None if self.output_scale is None else float(self.output_scale)
+        for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
+            if set(names) - {"lengthscale", *kernel.shares}:
+                grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
+            axis = Axis.of(self.graph, kernel, names, grams.longest)
+            parameters = Parameters(kernel, names, axis.ranges)
+            space = LatentSpace(parameters, scale, Likelihood(), FLAT, unit=_UNIT, length_unit=1.0)
+            found = find_latent_mode(space, ClassEvidence(grams.each[0], seen, self.normalize), start)
+            start = found.model
+            longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
+            if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
+                break
+        else:
+            warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
+        trained = found.model.kernel
+        grams.check(trained)
+        return found, route.sampler_for([trained], seen.nodes.size, grams.sampler)
 
     def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
         """That of the trained kernel; None, and the series, if it is singular and was not asked for."""
@@ -335,7 +354,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 try:
                     self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
                 except np.linalg.LinAlgError:
-                    raise ValueError(UNFACTORED) from None
+                    raise ValueError(
+                        "the covariance of the labelled nodes cannot be factored: lower `output_scale`, or "
+                        "leave it to training"
+                    ) from None
         else:
             mode = find_mode(rows.gram, labels.counts, labels.bias)
         self._mode = mode

@@ -9,29 +9,20 @@ import numpy as np
 from scipy.optimize import minimize
 
 from graphrf._base import checks, html
+from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf.gp.inference.rounding import positive_semidefinite
-from graphrf.gp.settings import KERNELS, checked_targets
-from graphrf.gp.training.parameters import (
-    LENGTHSCALES,
-    NOISES,
-    OUTPUT_SCALES,
-    hyperparameter_range,
-    lengthscale_unit,
-)
+from graphrf.gp.hyperparameters.parameters import NOISES, OUTPUT_SCALES, hyperparameter_range
+from graphrf.gp.model.answers import deviations_like, refuse_both
+from graphrf.gp.model.settings import KERNELS, checked_targets
+from graphrf.gp.posterior.rounding import positive_semidefinite
+from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 
 LARGEST_EXACT = 12_000
 
-# The grid that the search begins with: lengthscales in the graph's unit, noises in multiples of y's variance.
-_GRID_LENGTHSCALES = np.geomspace(0.5, 50.0, 9)
-_GRID_NOISES = (1e-3, 0.03, 0.3)
-# Smoothness is a choice, not trained: data hardly tell it apart from the lengthscale.
+# Smoothness is a choice, not trained: data hardly distinguish it from the lengthscale.
 _TRAINED = ("lengthscale", "alpha")
-_MAX_EVALUATIONS = 400
-# Of the logarithms, from the best point of the grid.
-_FIRST_STEP = 0.25
 
 
 class ExactGraphGP:
@@ -92,11 +83,6 @@ class ExactGraphGP:
     True
     """
 
-    kernel_: Kernel
-    noise_: float
-    output_scale_: float
-    log_marginal_likelihood_: float
-    mean_variance_: float
     mean_: float | np.ndarray
 
     def __init__(
@@ -131,7 +117,6 @@ class ExactGraphGP:
         self.noise = noise
         self.optimize: bool = checks.flag("optimize", optimize)
         self._scale = self.kernel.check_graph(graph)
-        self._eigen: tuple[np.ndarray, np.ndarray] | None = None
 
     def fit(self, nodes: Any, y: Any) -> ExactGraphGP:
         """Train by maximum marginal likelihood, and condition on the observations.
@@ -151,16 +136,6 @@ class ExactGraphGP:
         """
         positions = given_nodes(self.graph, nodes)
         values, self._single = checked_targets(y, positions.size)
-        if self._eigen is None:
-            require_memory(
-                32 * self.graph.n_nodes**2,
-                f"the eigendecomposition of a graph of {self.graph.n_nodes} nodes",
-                "GraphGPRegressor needs none",
-            )
-            eigenvalues, vectors = np.linalg.eigh(
-                self.graph.laplacian(self.kernel.laplacian == "normalized").toarray()
-            )
-            self._eigen = cleaned_eigenvalues(eigenvalues, self.graph, self.kernel.laplacian), vectors
         self._observe(positions, values)
         self._search()
         return self
@@ -181,18 +156,14 @@ class ExactGraphGP:
         cov : ndarray, shape (q, q); the same for all outputs
         """
         vectors = self._vectors()
-        if return_std and return_cov:
-            raise checks.value_error(
-                "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
-            )
+        refuse_both(return_std, return_cov)
         rows = vectors[given_nodes(self.graph, nodes)]
         mean = self._constant + self._given.mean(rows, self._constant)
         if return_cov:
             return self._shaped(mean), self._given.covariance(rows)
         if not return_std:
             return self._shaped(mean)
-        std = np.sqrt(self._given.variances(rows))
-        return self._shaped(mean), self._shaped(np.broadcast_to(std[:, None], mean.shape).copy())
+        return self._shaped(mean), self._shaped(deviations_like(mean, self._given.variances(rows)))
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_ among nodes (default all), without noise."""
@@ -226,9 +197,20 @@ class ExactGraphGP:
 
     # -- observations ------------------------------------------------------------------------------
 
+    @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """The Laplacian's eigenvalues and eigenvectors."""
+        require_memory(
+            32 * self.graph.n_nodes**2,
+            f"the eigendecomposition of a graph of {self.graph.n_nodes} nodes",
+            "GraphGPRegressor needs none",
+        )
+        laplacian = self.kernel.laplacian
+        eigenvalues, vectors = np.linalg.eigh(self.graph.laplacian(laplacian == "normalized").toarray())
+        return cleaned_eigenvalues(eigenvalues, self.graph, laplacian), vectors
+
     def _observe(self, positions: np.ndarray, values: np.ndarray) -> None:
         """Join what was observed at one node: c values act as their mean with noise s / c."""
-        assert self._eigen is not None
         distinct, inverse, counts = np.unique(positions, return_inverse=True, return_counts=True)
         self._counts = counts.astype(np.float64)
         self._y = np.zeros((distinct.size, values.shape[1]))
@@ -256,7 +238,6 @@ class ExactGraphGP:
 
     def _spectrum(self, kernel: Kernel, output_scale: float) -> tuple[np.ndarray, float]:
         """Eigenvalues of the prior covariance, and the mean variance that was divided by."""
-        assert self._eigen is not None
         g = kernel.spectrum(self._eigen[0], self._scale)
         divisor = float(g.mean()) if self.normalize else 1.0
         return output_scale / divisor * g, divisor
@@ -299,15 +280,16 @@ class ExactGraphGP:
                 "`noise`"
             ) from None
         self._values, self.mean_variance_ = self._spectrum(self.kernel_, self.output_scale_)
-        assert self._eigen is not None
-        eigenvalues = self._eigen[0]
-        unscaled = self.kernel_.spectrum(eigenvalues, self._scale)
-        self.kernel_.warn_of_rounding(self.graph, eigenvalues, unscaled)
+        unscaled = self.kernel_.spectrum(self._eigen[0], self._scale)
+        self.kernel_.warn_of_rounding(self.graph, self._eigen[0], unscaled)
         self._given = self._conditioned(self._values, self.noise_)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
 
     def _space(self) -> _Space:
-        """What is trained: the kernel's lengthscale or alpha, and the variances that are not given."""
+        """The trained hyperparameters: the kernel's lengthscale or alpha, and the variances that are not given.
+
+        The grid of starts has lengthscales in the graph's unit, and noises in multiples of y's variance.
+        """
         kernel, unit = self.kernel, lengthscale_unit(self.graph, self.kernel.laplacian)
         names = [name for name in kernel.hyperparameters if name in _TRAINED] if self.optimize else []
         ranges: list[tuple[float, float]] = []
@@ -315,10 +297,10 @@ class ExactGraphGP:
         for name in names:
             ranges.append(hyperparameter_range(kernel, name, self._scale, LENGTHSCALES[1] * unit, unit))
             own = float(np.clip(kernel.hyperparameters[name], *ranges[-1]))
-            starts.append([own, *(unit * _GRID_LENGTHSCALES if name == "lengthscale" else ())])
+            starts.append([own, *(unit * np.geomspace(0.5, 50.0, 9) if name == "lengthscale" else ())])
         for given, (low, high), grid in (
             (self.output_scale, OUTPUT_SCALES, (1.0,)),
-            (self.noise, NOISES, _GRID_NOISES),
+            (self.noise, NOISES, (1e-3, 0.03, 0.3)),
         ):
             if given is None:
                 ranges.append((low * self._unit, high * self._unit))
@@ -337,18 +319,18 @@ class ExactGraphGP:
         best = min((np.log(point) for point in itertools.product(*space.starts)), key=objective)
         least, most = np.log(space.ranges).T
         # scipy's own first simplex is a share of the coordinates: another one for every unit of y
-        inward = np.where(best + _FIRST_STEP <= most, _FIRST_STEP, -_FIRST_STEP)
+        inward = np.where(best + 0.25 <= most, 0.25, -0.25)
         found = minimize(
             objective, best, method="Nelder-Mead", bounds=list(zip(least, most, strict=True)),
             options={
                 "initial_simplex": np.vstack([best, best + np.diag(inward)]),
-                "xatol": 1e-4, "fatol": 1e-6, "maxfev": _MAX_EVALUATIONS,
+                "xatol": 1e-4, "fatol": 1e-6, "maxfev": 400,
             },
         )  # fmt: skip
         return np.asarray(found.x)
 
     def _vectors(self) -> np.ndarray:
-        if not hasattr(self, "_given") or self._eigen is None:
+        if not hasattr(self, "_given"):
             raise ValueError("this ExactGraphGP is not fitted yet: call fit(nodes, y) first")
         return self._eigen[1]
 

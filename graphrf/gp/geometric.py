@@ -13,9 +13,9 @@ from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph, require_graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Matern
-from graphrf.kernels.series import kernel_block
-from graphrf.kernels.spectral_filter import SpectralFilter
-from graphrf.kernels.spectrum import density_of_states
+from graphrf.operators.series.apply import kernel_block
+from graphrf.operators.series.density_of_states import density_of_states
+from graphrf.operators.series.spectral_filter import SpectralFilter
 
 _missing: ImportError | None = None
 try:
@@ -23,7 +23,7 @@ try:
     from geometric_kernels.kernels.base import BaseGeometricKernel
     from geometric_kernels.spaces.base import Space
     from lab import Int
-except ImportError as _error:  # told when a kernel is made: this file can be read without the library
+except ImportError as _error:  # raised when a kernel is made: this file can be read without the library
     _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
@@ -34,10 +34,6 @@ Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 # Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
 _TOLERANCE = 1e-12
-# Probes for the mean variance of graphs above 1,000 nodes: its error falls as 1 / sqrt(probes x nodes).
-_PROBES = 64
-_PROBE_NUMBERS = 4_000_000
-_DIAGONAL_BLOCK = 256
 
 
 class NodeSpace(Space):
@@ -148,8 +144,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
 
         def diagonal(block: Block) -> np.ndarray:
             result = np.empty(rows.size)
-            for start in range(0, rows.size, _DIAGONAL_BLOCK):
-                part = slice(start, start + _DIAGONAL_BLOCK)
+            for start in range(0, rows.size, 256):
+                part = slice(start, start + 256)
                 result[part] = np.diagonal(block(rows[part], rows[part]))
             return result
 
@@ -218,7 +214,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
     def _mean(self, kernel: Kernel, names: list[str]) -> tuple[float, dict[str, float]]:
         r"""g_bar and its derivatives."""
         if self._density is None:
-            probes = int(np.clip(_PROBE_NUMBERS // self.graph.n_nodes, 1, _PROBES))
+            # The error falls as 1 / sqrt(probes x nodes).
+            probes = int(np.clip(4_000_000 // self.graph.n_nodes, 1, 64))
             rng = np.random.default_rng(self.seed)
             self._density = density_of_states(self.graph, self.laplacian, rng, n_probes=probes)
         points, weights = self._density
@@ -233,7 +230,7 @@ class SeriesFeatureMap(FeatureMap):
     r"""Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
 
     Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), so that
-    features features^T is K[X, X], normalised or not as `normalize` says (None: as the kernel is).
+    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is).
 
     Cost: n times the products that K takes, and n N numbers. For draws at all nodes of a large graph
     `graphrf.apply_root` needs one column and no matrix.
@@ -248,7 +245,7 @@ class SeriesFeatureMap(FeatureMap):
     ) -> tuple[None, Any]:
         kernel = self.kernel
         rows = kernel._positions("X", X)
-        # Their sampler passes None unless told otherwise.
+        # Their sampler passes None by default.
         normalize = kernel.normalize if normalize is None else checks.flag("normalize", normalize)
         return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, share=2)
 

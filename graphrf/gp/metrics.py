@@ -1,4 +1,4 @@
-"""How good a prediction with uncertainty is: error, log density, coverage, divergence from the exact one."""
+"""Scores of predictions with uncertainty: error, log density, coverage, divergence from the exact one."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,100 +13,75 @@ from sklearn.base import RegressorMixin
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
-from graphrf.gp.conditioning import Conditions, condition
-from graphrf.gp.estimator import NodeEstimator, checked_weights, without_alpha
-from graphrf.gp.inference.mean_function import Coefficients, MeanFunction, observed_with
-from graphrf.gp.inference.mixture import MixturePosterior
-from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.posterior import LARGEST_JOINT
-from graphrf.gp.latent import checked_levels, checked_responses, fit_latent, marginals
-from graphrf.gp.likelihoods import Likelihood, checked_likelihood
-from graphrf.gp.method_choice import (
-    affordable_training,
-    cheaper_precision,
-    choose_deviations,
-    choose_method,
-    factored_precision,
-    reached_share,
-)
-from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.progress import Step, node_bar, step_bar
-from graphrf.gp.saved import Saved
-from graphrf.gp.settings import (
-    KERNELS,
-    checked_hyperprior,
-    checked_method,
-    checked_noise,
-    checked_settings,
-    checked_targets,
-    drawing,
-    with_diffusion,
-)
-from graphrf.gp.training.comparison import CandidateKernel
-from graphrf.gp.training.fitting import normaliser
-from graphrf.gp.training.precision_search import affords_exact_likelihood, affords_precision_grams
-from graphrf.gp.training.regression_training import RegressionTraining, Trained
+from graphrf.gp.files.regressor import SavedRegressor
+from graphrf.gp.hyperparameters.explore import POINTS, explore
+from graphrf.gp.model.answers import check_deviations, deviations_like
+from graphrf.gp.model.estimator import NodeEstimator, forget, without_alpha
+from graphrf.gp.model.hyperparameters import Explored
+from graphrf.gp.model.likelihoods import Likelihood, checked_likelihood
+from graphrf.gp.model.mean_function import Coefficients, MeanFunction
+from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.problem import Problem, make_problem
+from graphrf.gp.model.progress import node_bar, step_bar
+from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
+from graphrf.gp.non_gaussian import checked_levels, checked_responses, fit_latent, marginals
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.condition import Conditions, condition, known
+from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.gp.routes.costs import choose_deviations
+from graphrf.gp.routes.normaliser import normaliser
+from graphrf.gp.routes.plan import make_plan
+from graphrf.gp.routes.protocol import Route
 from graphrf.graph.graph import Graph
 from graphrf.graph.tables import frame_of_nodes
-from graphrf.kernels.doubled import kept_matrices
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
-from graphrf.kernels.precision.areal import precision_of
-from graphrf.kernels.precision.contract import KernelPrecision
-from graphrf.kernels.precision.precision import has_sparse_precision
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.series.apply import kernel_block
+from graphrf.operators.series.walk_operator import kept_matrices
 from graphrf.sampling.contract import Sampler
 
-# Deviations at so many nodes take about as many solves by conjugate gradients as draws would.
-_FEW = 64
-# What `fit` leaves besides attributes that end with an underscore.
-_FITTED = ("_posterior", "_given", "_mean_function")
-# Up to so many observed nodes predictions are averaged over hyperparameters unless asked otherwise.
-_FEW_OBSERVED = 250
 
-
-class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
+class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
               \varepsilon \sim N(0, s),
 
     with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
-    (`normalize=True`), output scale sigma^2 and noise variance s. Kernels are compared by their evidence; the
-    hyperparameters of each maximise the marginal likelihood of at most `max_train` observed
-    nodes times a weak prior. The posterior uses all observations. With few of them, predictions are averaged over
-    kernels and hyperparameters by their posterior probability.
+    (`normalize=True`), output scale sigma^2 and noise variance s. Predictions are averaged over the posterior of
+    kernel, lengthscale, output scale and noise, which are learned from at most 50 observations' worth of
+    information (see Notes). The posterior of f given these uses all observations.
 
     Parameters
     ----------
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares `Matern` with nu = 0.5, 1, 2 and 3 (and `Diffusion` where the method is "features"), each
-        with the normalized and the combinatorial Laplacian, by their evidence and by predictions of left-out
-        values (see `candidates_`): it averages over them, or keeps one (`hyperparameters`). Another name means the
-        kernel with its default smoothness; its lengthscale is trained. A `Kernel` keeps its smoothness while its
-        other hyperparameters are trained (with `optimize=False`, all are kept). The last four are areal kernels;
-        all but "leroux" require the method "precision", which "auto" then uses.
+        "auto" compares `Matern` with nu = 0.5, 1, 2 and 3, each with the normalized and the combinatorial
+        Laplacian, by their evidence (see `candidates_`); with the method "precision" nu = 1, 2 and 3, with
+        "features" `Diffusion` as well. Another name means the kernel with its default smoothness; its lengthscale
+        is trained. A `Kernel` keeps its smoothness while its other hyperparameters are trained (with
+        `optimize=False`, all are kept). The last four are areal kernels; all but "leroux" require the method
+        "precision", which "auto" then uses.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
-        areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4
-        (kernel="auto": nu = 1, 2 and 3), on graphs with small separators, such as roads and meshes; its
-        hyperparameters maximise the exact likelihood of all observations (on the largest graphs: of a part of the
-        graph with at least 50 observed nodes, if there is one), and all standard deviations are exact and cheap.
+        areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4, on
+        graphs with small separators, such as roads and meshes; all standard deviations are exact and cheap.
         "features": Phi Phi^T of a single set of features from `sampler`, whose diagonal exceeds that of K by the
-        variance of the features, a nugget that training takes into account. "auto": see Notes.
+        variance of the features, a nugget that training takes into account. "auto": chosen before training by what
+        each costs; see Notes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with as
         many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an error of K of at most
-        0.2 %), up to 128, as long as the likelihood increases. Rows with fewer entries are exact. With any sampler
+        0.2 %), up to 128. Rows with fewer entries are exact. With any sampler
         training ends, with a warning, at the lengthscale for which the variance of the rows is a quarter of the
         diagonal of K: beyond, it would pass for a signal that differs at every node, and intervals would be too
         narrow.
     draw : callable, optional
         Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
         with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
-        `factor(n_threads=)` is a `graphrf.kernels.Factor` that may live elsewhere, as on a cluster. For
+        `factor(n_threads=)` is a `graphrf.operators.Factor` that may live elsewhere, as on a cluster. For
         "features", which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw
         their rows here. It is not written by `save`.
     normalize : bool
@@ -133,21 +109,14 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
         trains by maximum likelihood alone, which with few observations often leads to zero noise and
         far too narrow intervals.
-    hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions use those with the highest posterior density, of a single kernel: of those that are
-        about as good as the best by evidence (within 2 nats) or by predictions of left-out values (within 2 nats
-        or one standard error, from nu = 2 on two), the roughest, which has the widest intervals. "integrate":
-        predictions are averaged over about eight points of the posterior of kernel and hyperparameters, as in
-        integrated nested Laplace approximation, and a model of pure noise (see `HyperparameterPrior`) unless y
-        rules it out. The weight of a kernel is the mean of its posterior probability and of what that would be if
-        p(y) were the product of p(y_i | all others). "auto": "integrate" for up to 250 observed nodes, else "map",
-        averaged with pure noise if its probability is above 0.1, and with kernel="auto" with hyperparameters of
-        larger noise if other kernels find that probable. With sampled rows, the average is over the best kernel
-        only.
+    hyperparameters : {"average", "mode"}
+        "average": predictions are averaged over about eight points of the tempered posterior of kernel and
+        hyperparameters, and a model of pure noise (see `HyperparameterPrior`) unless y rules it out. With sampled
+        rows, kernels of one Laplacian are averaged over. "mode": the most probable kernel with the hyperparameters
+        of the largest posterior density, without tempering: maximum likelihood with `prior=None`.
     max_train : int
-        Maximum number m of distinct observed nodes used jointly in training, at m^3 operations per step;
-        beyond, blocks of 250 nearby nodes and one of distant ones are treated as independent (a composite
-        likelihood).
+        Maximum number m of distinct observed nodes whose joint likelihood `hyperparameters="mode"` maximises by
+        the series or by features, at m^3 operations per step; beyond, blocks of 250 are treated as independent.
     solver : {"auto", "cholesky", "cg"}
         For the posterior. "auto": Cholesky up to 7,000 distinct observed nodes m (with the series, while
         40 nnz(W) m is below 5e10), preconditioned conjugate gradients above: with a function of the Laplacian
@@ -167,21 +136,20 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
     progress : bool
-        Show progress on standard error: evaluations of the likelihood in training, iterations of conjugate
-        gradients, and predicted nodes.
-    sample_features : callable, optional
-        Former name of `draw`, deprecated; it gives a `FutureWarning`.
+        Show progress on standard error: kernels, or evaluations of the likelihood, in training, iterations of
+        conjugate gradients, and predicted nodes.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel chosen (when averaging, the one with the largest evidence), with trained hyperparameters.
-    candidates_ : list of CandidateKernel
-        The kernels compared, the largest evidence first: (kernel, log_evidence, probability, log_predictive).
+        The most probable kernel with its most probable hyperparameters.
+    candidates_ : list of ComparedKernel
+        The kernels compared, the largest evidence first: (kernel, log_evidence, probability).
     n_points_ : int
         Number of hyperparameter sets over which predictions are averaged; 1 without averaging.
     output_scale_, noise_ : float
-        Variances; `noise_` is the given array if there was one, and is absent with another likelihood.
+        Variances: posterior means, or with `hyperparameters="mode"` the most probable ones. `noise_` is the given
+        array if there was one, and is absent with another likelihood.
     likelihood_ : Likelihood
         The likelihood with trained parameters; absent for the Gaussian one.
     mean_ : float, or ndarray of shape (p,) for several outputs
@@ -192,14 +160,13 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         (mean, std, names) of c and b, in the units of the covariates, which `print` shows as a table:
         mean and std of shape (1 + b,), or (1 + b, p) for several outputs. Empty with mean="zero".
     log_marginal_likelihood_ : float
-        Log marginal likelihood of the observations used in training, without the prior, summed over outputs: all
-        of them up to `max_train` nodes; beyond, blocks that are treated as independent, or with
-        method="precision" all, or those in a part of a very large graph.
+        Log marginal likelihood of all observations, without the prior, summed over outputs; with averages the
+        logarithm of its mean over them. NaN with conjugate gradients, which give no determinant. With another
+        likelihood, the approximation by expectation propagation at the most probable hyperparameters.
     method_, solver_ : str
         The method and the solver that were used.
     converged_ : bool
-        Whether the likelihood is stationary at the fitted hyperparameters, to a tenth of a nat, and the solve
-        reached its tolerance.
+        Whether the solve reached its tolerance, and with `hyperparameters="mode"` the search, to a tenth of a nat.
     residual_ : float
         Relative residual of the solve.
     mean_variance_ : float
@@ -215,13 +182,20 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
 
     Notes
     -----
-    `method="auto"` uses sparse precisions if the kernel that training selects, or all that predictions are
-    averaged over, have one whose factor costs less than products. Otherwise it uses the series if the exact
-    products of a fit stay below 5e10 multiply-adds: 40 nnz(W) for every node in training (of the part of the graph
-    around its blocks) and, for the posterior, 40 m or 5,000 times nnz(W). Beyond, it uses features if the steps of
-    their solver cost at most a quarter of that. Where the data favour longer lengthscales than features serve,
-    kernels with a sparse precision are trained on a part of the graph instead, which takes several times as long,
-    if a sparse factor for the whole graph is cheaper than the series.
+    Hyperparameters theta have the tempered posterior
+
+    .. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, 50 / n),
+
+    because no kernel is the truth, and the likelihood of many observations is sure of a wrong one. Up to 250
+    observed nodes are seen; of more, three blocks of 250, so that the cost of training does not grow with n. The
+    posterior is evaluated on a grid of kernels, lengthscales, output scales and noises, and represented by eight
+    points that are drawn systematically in the order of their noise.
+
+    `method="auto"` uses sparse precisions where their factors, for training, predictions and standard deviations
+    at all nodes, cost less than products. Otherwise it uses the series if the exact products of a fit stay below
+    5e10 multiply-adds: 40 nnz(W) for every node in training and, for the posterior, 40 m or 5,000 times nnz(W).
+    Beyond, it uses features if the steps of their solver cost at most a quarter of that. Where the data favour
+    longer lengthscales than a route serves, a warning names one that does.
 
     With features, only the rows of observed nodes are sampled; this suits few observations on huge graphs.
     Means and draws use exact rows at the queried nodes, which reduces their error by two fifths
@@ -233,23 +207,22 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     Laplacian is constant. This matters if weights or degrees vary, as on roads, so `kernel="auto"` compares both.
     `benchmarks/calibration.py` measures the coverage of the intervals of all defaults.
 
-    With a likelihood other than the Gaussian, the posterior of f is approximated by the normal distribution of
-    the smallest Kullback-Leibler divergence to it, found by rounds of Newton's method that begin with Laplace's
-    approximation. Hyperparameters maximise Laplace's evidence times the prior, with exact gradients: of blocks
-    of up to `max_train` observed nodes, or with a sparse precision and more of them than that of all. Kernels
-    are compared by that maximum on up to 300 nodes. The constant and the trend have normal priors with a
-    standard deviation of 3 about those of the observations (in units of f, and of the spread of the
-    covariates), so that all zeros, or classes that the graph separates, still have a posterior.
-    `hyperparameters="integrate"` averages over about eight points of kernels and hyperparameters, with a normal
-    distribution at each; "auto" does so below 30 observed nodes. `solver` and `deviations` are as above.
-    "Likelihoods" in the documentation says where the approximation is accurate and where it is not.
+    With a likelihood other than the Gaussian, the posterior of f is approximated by a normal distribution, by
+    expectation propagation. Hyperparameters have the same tempered posterior, with the evidence of up to 300
+    observed nodes in blocks of 100 at 128 quasi-random points for each Laplacian; eight of them stand for it.
+    `hyperparameters="mode"` maximises the evidence of blocks of up to `max_train` nodes, or with a sparse
+    precision and more of them that of all. The constant and the trend have normal priors with a standard deviation
+    of 3 about those of the observations (in units of f, and of the spread of the covariates), so that all zeros,
+    or classes that the graph separates, still have a posterior. `solver` and `deviations` are as above.
+    "Likelihoods" in the documentation describes where the approximation is accurate and where it is not.
 
     Repeated observations at a node are combined: c of them act as one with noise s / c. Isolated nodes and
     components without observations are allowed; they keep the prior.
 
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2, 3 and 5; Rue and Held
-    2005, "Gaussian Markov Random Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for
-    Random Features", Sec. 4 and App. F.2 (walks).
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2, 3 and 5; Miller and
+    Dunson 2019, "Robust Bayesian Inference via Coarsening" (tempering); Rue and Held 2005, "Gaussian Markov Random
+    Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for Random Features", Sec. 4 and
+    App. F.2 (walks).
 
     Examples
     --------
@@ -264,25 +237,8 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
     True
     """
 
-    kernel_: Kernel
-    candidates_: list[CandidateKernel]
-    sampler_: Any
     noise_: Any
-    likelihood_: Likelihood
-    output_scale_: float
-    mean_variance_: float
-    log_marginal_likelihood_: float
     mean_: float | np.ndarray
-    trend_: np.ndarray
-    coefficients_: Coefficients
-    method_: str
-    solver_: str
-    residual_: float
-    converged_: bool
-    seed_: int
-    n_points_: int
-    n_observations_: int
-    n_observed_nodes_: int
 
     @without_alpha
     def __init__(
@@ -300,7 +256,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         likelihood: Likelihood | str = "gaussian",
         optimize: bool | Sequence[str] = True,
         prior: HyperparameterPrior | str | None = "weak",
-        hyperparameters: str = "auto",
+        hyperparameters: str = "average",
         max_train: int = 1000,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -309,7 +265,6 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         seed: int | None = None,
         n_threads: int | None = None,
         progress: bool = False,
-        sample_features: Callable[..., Any] | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -332,7 +287,6 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         self.seed = seed
         self.n_threads = n_threads
         self.progress = progress
-        self.sample_features = sample_features
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -386,20 +340,19 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             If conjugate gradients stop before their tolerance.
         UserWarning
             If y is constant (about the mean), so that no variance can be learned; if the graph explains y hardly
-            better than noise does, as where nodes and y are in different orders; if a hyperparameter ends at a
-            bound of its search range: lengthscales of 0.1 and 100 (combinatorial: over the root of the weights'
-            geometric mean) or what the series affords, output scales of 0.001 of y's variance, noise of 1e-6 or 10
-            of it; if walks are too short for the lengthscale that the data suggest; if the kernel's series had to
-            be truncated at a visible error.
+            better than noise does, as where nodes and y are in different orders; if the data favour a longer
+            lengthscale than the route serves (at most 100, combinatorial: over the root of the weights' geometric
+            mean); with `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
+            series had to be truncated at a visible error.
 
         Notes
         -----
-        Time: to compare kernels, some 100 eigendecompositions of blocks of 100 observed nodes; training, some 30
-        times max_train^3 / 2 multiply-adds and their covariances; then Cholesky, m^3 / 6,
-        or conjugate gradients (one product with K a step) for the m observed nodes. Memory: m^2 numbers for
-        Cholesky; up to 256 MB for training by the series.
+        Time: K among at most 750 nodes, and some 100 reductions of matrices of 250 rows to tridiagonal form for
+        each block; then eight posteriors: sparse factors, or Cholesky, m^3 / 6 for m observed nodes, or conjugate
+        gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
+        training by the series.
         """
-        self._forget()
+        forget(self, ("_posterior", "_given", "_mean_function"))
         self._keep_columns(nodes, y)
         likelihood = checked_likelihood(self.likelihood)
         if likelihood is not None:
@@ -412,119 +365,20 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         kernels = checked_settings(self)
         for kernel, _ in kernels:
             kernel.check_graph(self.graph)
-        precision = None
-        if self._asked_method() == "precision":
-            precision, kernels = factored_precision(self.graph, kernels)
-        positions, y, covariates = observed_with(self.graph, nodes, y, x)
-        values, single = checked_targets(y, positions.size)
-        noise, precisions = checked_noise(self.noise, positions.size)
-        weights = checked_weights(sample_weight, positions.size)
-        if weights is not None:
-            precisions = weights if precisions is None else precisions * weights
-            kept = weights > 0
-            positions, values, precisions = positions[kept], values[kept], precisions[kept]
-        distinct = np.unique(positions)
-        if covariates is not None:
-            covariates = covariates.only(distinct)
-        mean = MeanFunction.of(self.mean, self.graph.n_nodes, distinct, covariates)
-        values, offset = mean.centred(values)
-        seed = checks.seed(self.seed)
-        share = reached_share(self.graph, distinct, self.max_train)
-        method = self._choose_method(distinct.size, share)
-        kernels = with_diffusion(self, kernels, method)
-        integrate = self._integrates(distinct.size)
-        if precision is not None and affords_precision_grams(precision, min(distinct.size, self.max_train)):
-            method = "precision"
-        exact = False
-        if precision is not None and not integrate:
-            exact = all(affords_exact_likelihood(precision.with_kernel(kernel)) for kernel, _ in kernels)
-        training = RegressionTraining(
-            self.graph, positions, values, precisions, mean.basis,
-            output_scale=None if self.output_scale is None else float(self.output_scale), noise=noise,
-            normalize=self.normalize, prior=checked_hyperprior(self.prior),
-            n_train=affordable_training(self.graph, method, self.max_train, share), share=share,
-            method=method, precision=precision, sampler=self.sampler, integrate=integrate,
-            noise_alone=self.hyperparameters == "auto",
-            exact=exact, cheaper=lambda kernel: self._cheaper_precision(kernel, distinct.size), seed=seed,
-            n_threads=self.n_threads,
+        problem = make_problem(self, kernels, nodes, y, x, sample_weight)
+        if problem.trained and not problem.varies:
+            problem = problem.settled()
+        plan = make_plan(
+            self.graph, problem.kernels, problem.observations.nodes.size, method=self._asked_method(),
+            automatic=self._is_automatic and problem.trained, sampler=self.sampler,
+            n_points=POINTS if problem.averages else 1, n_threads=self.n_threads,
         )  # fmt: skip
+        problem = replace(problem, kernels=plan.kernels)
         with kept_matrices():
             with step_bar("training", self.progress) as bar:
-                trained, precision = self._trained(training, kernels, precision, bar.update)
-            best = trained.best
-            mean_variance = normaliser(self.graph, best.kernel, seed, precision) if self.normalize else 1.0
-            given = Conditions(
-                observations=Observations.of(positions, values, mean.basis, precisions),
-                offset=offset,
-                single=single,
-                kernel=best.kernel,
-                output_scale=(
-                    best.amplitude * mean_variance if self.output_scale is None else float(self.output_scale)
-                ),
-                noise=best.noise,
-                mean_variance=mean_variance,
-                sampler=trained.sampler,
-                seed=seed,
-                log_marginal_likelihood=best.value,
-                trained=best.converged,
-                points=trained.points,
-                candidates=trained.candidates,
-                sparse=precision is not None,
-                covariates=covariates,
-            )
-            return self._condition(given, mean, precision)
-
-    def _trained(
-        self,
-        training: RegressionTraining,
-        kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
-        precision: KernelPrecision | None,
-        step: Step,
-    ) -> tuple[Trained, KernelPrecision | None]:
-        """What training finds, and the sparse precision of the posterior if it is to have one."""
-        (kernel, names), automatic = kernels[0], self._asked_method() == "auto"
-        n_observed = np.unique(training.positions).size
-        if len(kernels) == 1 and not names and None not in (training.output_scale, training.noise):
-            if automatic:
-                precision = cheaper_precision(self.graph, [kernel], n_observed)
-            if precision is not None:
-                precision.warn_of_rounding()
-                divisor = normaliser(self.graph, kernel, training.seed, precision) if self.normalize else 1.0
-                return training.known(kernel, precision, divisor), precision
-        part = None
-        if precision is not None and not (training.exact or training.integrate):
-            part = training.on_part()
-        if part is None:
-            trained = training.run(kernels, step)
-            if automatic and not (training.integrate and trained.points and trained.sampler):
-                chosen = [trained.best.kernel, *(point.kernel for point in trained.points)]
-                precision = cheaper_precision(self.graph, chosen, n_observed)
-            if precision is not None and not (automatic and training.integrate):
-                trained = training.run_exactly(trained, precision, step)
-                part = training.on_smaller_part(trained, precision)
-            elif trained.beyond is not None:
-                precision, part = trained.beyond
-        if part is not None:
-            if automatic:  # of the whole graph, too, as the posterior needs it
-                sparse = [(kernel, names) for kernel, names in kernels if has_sparse_precision(kernel)]
-                precision, kernels = factored_precision(self.graph, sparse, precision)
-            trained = part.run(kernels, step)
-            trained = part.run_exactly(trained, precision_of(part.graph, trained.best.kernel), step)
-        trained.warn_of_ends()
-        if precision is not None:
-            precision = precision.with_kernel(trained.best.kernel)
-            precision.warn_of_rounding()
-        return trained, precision
-
-    def _cheaper_precision(self, kernel: Kernel, n_observed: int) -> KernelPrecision | None:
-        """The sparse precision of a kernel if it may be chosen, and is cheaper than the series."""
-        return cheaper_precision(self.graph, [kernel], n_observed) if self._asked_method() == "auto" else None
-
-    def _integrates(self, n_observed: int) -> bool:
-        """Whether predictions are averaged over hyperparameters: by default where observations are few."""
-        if self.hyperparameters != "auto":
-            return bool(self.hyperparameters == "integrate")
-        return n_observed <= _FEW_OBSERVED
+                learns = problem.trained
+                found = explore(problem, plan.route, bar.update) if learns else known(problem, plan.route)
+            return self._condition(_conditions(problem, plan.route, found), problem.mean, plan.route.precision)
 
     def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
@@ -532,7 +386,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis,
                 solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-                n_threads=self.n_threads, draw=drawing(self), step=bar.update if self.progress else None,
+                n_threads=self.n_threads, draw=self.draw, step=bar.update if self.progress else None,
                 precision=precision,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
@@ -545,7 +399,6 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         else:
             self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
-        self.log_marginal_likelihood_ = given.log_marginal_likelihood
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
@@ -567,16 +420,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         self.n_observed_nodes_ = given.observations.nodes.size
         return self
 
-    def _forget(self) -> None:
-        """Be unfitted, so that a fit that fails leaves nothing of the one before."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in _FITTED]:
-            delattr(self, name)
-
     def _exact_deviations(self, n_nodes: int) -> bool:
-        """Whether deviations at so many nodes are exact ones."""
+        """True if deviations at so many nodes are exact ones."""
         if self.deviations != "auto":
             return self.deviations == "exact"
-        if n_nodes <= _FEW:
+        if n_nodes <= 64:  # about as many solves by conjugate gradients as draws would take
             return True
         return self.solver_ == "cholesky" and choose_deviations(self.graph, self.method_, n_nodes) == "exact"
 
@@ -588,15 +436,20 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         kernel = KERNELS.get(self.kernel, Matern)() if isinstance(self.kernel, str) else self.kernel
         if not kernel.is_series:
             return "precision"
-        drawn = self.sampler is not None or drawing(self) is not None
+        drawn = self.sampler is not None or self.draw is not None
         return "features" if drawn else method
 
-    def _choose_method(self, n_observed: int, share: float) -> str:
-        """How training sees the kernel: "series" or "features"."""
-        method = self._asked_method()
-        if method == "auto":
-            return choose_method(self.graph, n_observed, min(n_observed, self.max_train), share)
-        return "series" if method == "precision" else method
+    @property
+    def _is_automatic(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == AUTO
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """See Attributes."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first")
+        known = self._given.log_marginal_likelihood
+        return float(self._posterior.log_likelihood if known is None else known)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -664,64 +517,64 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
             return self._with_covariates(nodes, x).predict(
                 nodes, return_std, return_cov, quantiles=quantiles, latent=latent
             )
-        if return_std and return_cov:
-            raise checks.value_error(
-                "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
-            )
-        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-            raise checks.value_error(
-                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-            )
-        if return_std == "observation" and np.ndim(getattr(self, "noise_", 1.0)):
-            raise checks.value_error(
-                "return_std",
-                "= 'observation' needs one noise variance, but `noise` has one for each observation: add that of "
-                "the new observation to the square of `return_std=True`",
-            )
-        if (checks.flag("return_cov", return_cov) or return_std) and quantiles is not None:
-            raise checks.value_error(
-                "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
-            )
-        other = not checks.flag("latent", latent) and hasattr(self, "likelihood_")
-        if other and return_cov:
-            raise checks.value_error(
-                "return_cov", "is of the latent function with this likelihood: set latent=True"
-            )
-        positions = self._queried(nodes)
-        distinct, inverse = np.unique(positions, return_inverse=True)
-        if quantiles is not None or (other and not return_cov):
-            return self._predict_marginals(distinct, return_std, quantiles, other, inverse)
+        response = self._is_response(return_std, return_cov, quantiles, latent)
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        if quantiles is not None or response:
+            return self._predict_marginals(distinct, return_std, quantiles, response, inverse)
         if return_cov:
-            self._check_joint(distinct.size)
-            require_memory(
-                8.0 * (positions.size**2 + distinct.size * (3 * distinct.size + self.n_observed_nodes_)),
-                f"the joint covariance of {positions.size} nodes",
-                "ask for fewer",
-            )
-            with linear_algebra(self.n_observed_nodes_, self.n_threads):
-                mean = self._posterior.means(distinct)[inverse]
-                covariance = self._posterior.covariances(distinct)
-            return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
+            return self._predict_jointly(distinct, inverse)
         with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
-            mean = self._posterior.means(distinct)
-            variance = self._variances(distinct, bar)
+            mean = self._posterior.means(distinct)[inverse]
+            variance = self._variances(distinct, bar)[inverse]
         if return_std == "observation":
-            if hasattr(self, "likelihood_"):
-                raise checks.value_error(
-                    "return_std", "= 'observation' is not of the latent function: set latent=False"
-                )
             variance = variance + self._posterior.noise
-        std = np.sqrt(variance[inverse])
-        std = std[:, None] if std.ndim == 1 else std
-        mean = mean[inverse]
-        return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
+        return self._shaped(mean), self._shaped(deviations_like(mean, variance))
+
+    def _is_response(self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool) -> bool:
+        """True for predictions of the expected observation, and not of f; raises unless they can be made."""
+        check_deviations(return_std, return_cov)
+        if quantiles is not None and (return_std or return_cov):
+            raise checks.value_error(
+                "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+            )
+        latent = checks.flag("latent", latent)
+        if not hasattr(self, "likelihood_"):
+            if return_std == "observation" and np.ndim(self.noise_):
+                raise checks.value_error(
+                    "return_std",
+                    "= 'observation' needs one noise variance, but `noise` has one for each observation: add that "
+                    "of the new observation to the square of `return_std=True`",
+                )
+            return False
+        if latent and return_std == "observation":
+            raise checks.value_error(
+                "return_std", "= 'observation' is not of the latent function: set latent=False"
+            )
+        if return_cov and not latent:
+            raise checks.value_error(
+                "return_cov", "is of the latent function with this likelihood: set latent=True"
+            )
+        return not latent
+
+    def _predict_jointly(self, distinct: np.ndarray, inverse: np.ndarray) -> Any:
+        """Means and the covariance of f."""
+        self._check_joint(distinct.size)
+        require_memory(
+            8.0 * (inverse.size**2 + distinct.size * (3 * distinct.size + self.n_observed_nodes_)),
+            f"the joint covariance of {inverse.size} nodes",
+            "ask for fewer",
+        )
+        with linear_algebra(self.n_observed_nodes_, self.n_threads):
+            mean = self._posterior.means(distinct)[inverse]
+            covariance = self._posterior.covariances(distinct)
+        return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
 
     def _predicted_frame(
         self, nodes: Any, return_std: bool | str, return_cov: bool, x: Any, quantiles: Any, latent: bool
     ) -> Any:
-        """What `predict` returns, as a data frame."""
+        """The result of `predict` as a data frame."""
         if return_cov:
             raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
         found = self.predict(nodes, return_std, x=x, quantiles=quantiles, latent=latent)
@@ -734,7 +587,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         return frame_of_nodes(self.graph, super()._queried(nodes), columns)
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
-        """Of f at distinct nodes, exact or sampled."""
+        """Variances of f at distinct nodes, exact or sampled."""
         if self._exact_deviations(distinct.size):
             return self._posterior.variances(distinct, bar)
         return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[distinct]
@@ -819,7 +672,11 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         rng = np.random.default_rng(checks.seed(seed))
         positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
-        self._check_draws(n_samples)
+        require_memory(
+            24 * self.graph.n_nodes * n_samples * self._posterior.n_outputs,
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each",
+        )
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
             parts = None
             if isinstance(self._posterior, MixturePosterior):
@@ -864,7 +721,7 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
         return np.moveaxis(self.sample(nodes, n_samples, seed), 0, -1)
 
     def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
-        """Observations, one for each node of each draw of f; `parts` says of which point each draw is."""
+        """Observations, one for each node of each draw of f; `parts` has the point of each draw."""
         if hasattr(self, "likelihood_"):
             if parts is None:
                 return self.likelihood_.sample(draws, rng)
@@ -973,13 +830,6 @@ class GraphGPRegressor(Saved, RegressorMixin, NodeEstimator):
                 "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit",
             )
 
-    def _check_draws(self, n_samples: int) -> None:
-        require_memory(
-            24 * self.graph.n_nodes * n_samples * self._posterior.n_outputs,
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each",
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")
 
@@ -993,3 +843,22 @@ def _refuse_counts(exposure: Any, trials: Any) -> None:
     for name, given in (("exposure", exposure), ("trials", trials)):
         if given is not None:
             raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
+
+
+def _conditions(problem: Problem, route: Route, found: Explored) -> Conditions:
+    """The conditions of a problem's posterior, once its hyperparameters are known."""
+    best, precision = found.best, route.precision
+    if precision is not None:
+        precision = precision.with_kernel(best.kernel)
+        precision.warn_of_rounding()
+    mean_variance = 1.0
+    if problem.normalize:
+        mean_variance = normaliser(problem.graph, best.kernel, problem.seed, precision)
+    output_scale = problem.output_scale
+    return Conditions(
+        observations=problem.observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
+        output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
+        mean_variance=mean_variance, sampler=found.sampler, seed=problem.seed, log_marginal_likelihood=None,
+        trained=found.converged, points=found.points, candidates=found.compared, sparse=precision is not None,
+        covariates=problem.covariates,
+    )  # fmt: skip

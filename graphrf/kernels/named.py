@@ -21,7 +21,7 @@ import scipy.sparse.linalg
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
 from graphrf.kernels import coefficients
-from graphrf.kernels.given import LearnedModulation, PowerSeries
+from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
 
 __all__ = [
@@ -205,7 +205,7 @@ class Matern(_InversePower):
     Parameters
     ----------
     nu, lengthscale : float
-        Smoothness and lengthscale, both > 0.
+        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse.
     laplacian : "normalized" or "combinatorial"
 
     Notes
@@ -224,7 +224,7 @@ class Matern(_InversePower):
     array([0.5   , 0.25  , 0.125 , 0.0625])
     """
 
-    nu: float = 1.5
+    nu: float = 2.0
     lengthscale: float = 1.0
 
     def __post_init__(self) -> None:

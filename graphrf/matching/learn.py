@@ -10,7 +10,6 @@ from graphrf._base import checks
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.named import RegularizedLaplacian
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.exhaustive import LARGEST_ORDER, solve_exhaustive
 from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.matching.multiway import multiway_cost, solve_multiway
@@ -18,6 +17,7 @@ from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.matching.projection import projected_form, projection_candidates
 from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.coupling import Coupling
 from graphrf.sampling.walks.lengths import Survival
 

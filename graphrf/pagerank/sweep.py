@@ -6,7 +6,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.kernels.loops import step_rows
+from graphrf.operators.series.loops import step_rows
 
 # The change is summed within blocks of so many rows, then over the blocks, so that no thread alters the sum.
 BLOCK_ROWS = 2048

@@ -14,8 +14,8 @@ from graphrf.features.features import Features
 from graphrf.features.matrix import feature_matrix
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.series import apply_root
 from graphrf.kernels.truncation import LONGEST_SERIES, series_length
+from graphrf.operators.series.apply import apply_root
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.job import frame_of
 from graphrf.sampling.joined import drawn

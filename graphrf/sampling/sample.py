@@ -18,7 +18,7 @@ from graphrf.features.folder import FeatureFolder
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.kernels.series import apply_kernel
+from graphrf.operators.series.apply import apply_kernel
 from graphrf.sampling.by_error import checked_error, features_with_error
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.into_folder import into_folder

@@ -10,7 +10,7 @@ from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.kernels.series import apply_root
+from graphrf.operators.series.apply import apply_root
 from graphrf.sampling.contract import Sampler
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import require_sampler, sample_features

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 import graphrf as grf
 from graphrf.distributed import DistributedFactor, factor
 from graphrf.features.matrix import step_squares
-from graphrf.kernels.factor import Factor
+from graphrf.operators.factor import Factor
 from tests.distributed.helpers import require_same, weighted
 
 GRAPH = weighted()

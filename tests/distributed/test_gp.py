@@ -18,7 +18,7 @@ Y = np.sin(NODES / 9) + 0.1 * np.random.default_rng(1).standard_normal(60)
 WALKS = grf.RandomWalks(16, grf.Truncated(10))
 SETTINGS = {
     "kernel": grf.Diffusion(1.5),
-    "method": "walks",
+    "method": "features",
     "sampler": WALKS,
     "optimize": False,
     "noise": 0.05,

@@ -12,7 +12,7 @@ from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
 from graphrf.features.frame import Frame
 from graphrf.features.record import Record
-from graphrf.kernels.factor import Factor
+from graphrf.operators.factor import Factor
 from tests.support.interleaving import interleaved_results
 from tests.support.same_features import ARRAYS
 

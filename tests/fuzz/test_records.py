@@ -240,7 +240,7 @@ def saved_regressors(tmp_path_factory):
             (
                 graph,
                 [1.0, 0, 1, 2],
-                {"sampler": grf.RandomWalks(4, lengths=grf.SigmaCoupled(0.3)), "method": "walks"},
+                {"sampler": grf.RandomWalks(4, lengths=grf.SigmaCoupled(0.3)), "method": "features"},
             ),
             (graph, [1.0, 0, 1, 2], {"sampler": grf.CompressedPowers(4, 3), "kernel": grf.LearnedModulation(2)}),
             (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": "auto", "optimize": True, "noise": None}),

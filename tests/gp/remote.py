@@ -6,7 +6,7 @@ import numpy as np
 
 import graphrf as grf
 from graphrf.features.matrix import step_squares
-from graphrf.kernels.factor import FactorBase
+from graphrf.operators.factor import FactorBase
 from tests.support.same_features import taken_rows
 
 

@@ -23,8 +23,9 @@ def _fit(graph, nodes, y, **settings):
     mean, std = gp.predict(return_std=True)
     joint = gp.predict(return_cov=True)[1]
     said = [mean, std, joint, gp.sample(n_samples=2, seed=0), gp.prior_covariance()]
+    if gp.solver_ == "cholesky":
+        said.append(gp.log_marginal_likelihood_)
     said += [
-        gp.log_marginal_likelihood_,
         gp.output_scale_,
         gp.noise_,
         gp.mean_,

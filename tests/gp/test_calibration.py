@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.pathwise import draw_normals
+from graphrf.gp.posterior.pathwise import draw_normals
 from tests.support.sequential import assert_unbiased
 from tests.support.small_graphs import grid_path_and_node
 
@@ -108,7 +108,7 @@ def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeyp
     def forgetful(features, size, noise, **rest):
         return draw_normals(features, size, 0.0 * noise, **rest)
 
-    monkeypatch.setattr("graphrf.gp.inference.posterior.draw_normals", forgetful)
+    monkeypatch.setattr("graphrf.gp.posterior.by_rows.draw_normals", forgetful)
     trial = Trial(graph, observed, sampler)
     with pytest.raises(AssertionError, match="biased: projection 1"):
         assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)
@@ -119,7 +119,7 @@ def test_deviations_that_take_the_constant_as_known_are_found(graph, observed, s
     trial = Trial(graph, observed[:3], sampler)  # which leave the constant open
     assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)
     monkeypatch.setattr(
-        "graphrf.gp.inference.generalised_mean.GeneralisedMean.half", lambda self, unexplained: 0.0 * unexplained
+        "graphrf.gp.posterior.generalised_mean.GeneralisedMean.half", lambda self, unexplained: 0.0 * unexplained
     )
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)

@@ -11,11 +11,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.classification import integrated_softmax
-from graphrf.gp.inference.labels import Labels
-from graphrf.gp.inference.laplace import Curvature, find_mode
-from graphrf.gp.training.evidence_search import EvidenceSearch
-from graphrf.gp.training.gram import SampledGram, SeriesGram
-from graphrf.gp.training.parameters import Parameters
+from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
+from graphrf.gp.hyperparameters.latent_space import Model
+from graphrf.gp.model.labels import Labels
+from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
+from graphrf.gp.routes.gram import SampledGram, SeriesGram
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
 
@@ -85,13 +85,15 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
         features = grf.sample_features(graph, walks, nodes=np.sort(nodes), seed=0, dtype="float64")
         gram = SampledGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
-    bounds = {"lengthscale": (0.1, 10.0)}
-    search = EvidenceSearch(gram, known, Parameters(grf.Diffusion(), ("lengthscale",), bounds), None, normalize)
-    point = np.log([1.5, 4.0])
-    gradient = search.negative(point)[1]
-    h = 1e-3
+    evidence = ClassEvidence(gram, known, normalize)
+
+    def at(point):
+        return evidence.gradient(Model(grf.Diffusion(point[0]), np.exp(point[1]), None), ("lengthscale",))
+
+    point, h = np.array([1.5, np.log(4.0)]), 1e-3
+    gradient = at(point)[1]
     for k in range(2):
-        ends = [search.negative(point + sign * h * np.eye(2)[k], gradient=False)[0] for sign in (1, -1)]
+        ends = [at(point + sign * h * np.eye(2)[k])[0] for sign in (1, -1)]
         np.testing.assert_allclose(gradient[k], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=2e-4)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.kernels.precision.ordering import FactorTooLargeError
+from graphrf.operators.sparse.ordering import FactorTooLargeError
 
 KERNELS = [
     grf.Matern(nu=1.0, lengthscale=2.0),
@@ -30,10 +30,11 @@ def test_probabilities_are_those_of_the_series(halves, kernel, settings):
         for method in ("series", "precision")
     ]
     assert [fit.method_ for fit in fits] == ["series", "precision"]
-    assert fits[0].log_marginal_likelihood_ == fits[1].log_marginal_likelihood_  # training takes the series
+    likelihoods = [fit.log_marginal_likelihood_ for fit in fits]
+    assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-3)
     asked = np.arange(0, 900, 7)
     series, sparse = (fit.predict_proba(asked) for fit in fits)
-    np.testing.assert_allclose(sparse, series, atol=1e-6)
+    np.testing.assert_allclose(sparse, series, atol=1e-3)
     assert np.ptp(sparse, axis=0).min() > 0.1
 
 
@@ -49,7 +50,6 @@ def test_products_give_the_answer_of_the_matrix(halves, monkeypatch):
 
 def test_auto_takes_the_precision_where_it_is_cheaper(halves, monkeypatch):
     graph, labels, nodes = halves
-    monkeypatch.setattr("graphrf.gp.method_choice._FEWEST_FACTORED", 10)
     fits = [
         grf.GraphGPClassifier(graph, kernel=kernel, seed=0).fit(nodes, labels[nodes])
         for kernel in (KERNELS[0], grf.Diffusion())
@@ -59,12 +59,11 @@ def test_auto_takes_the_precision_where_it_is_cheaper(halves, monkeypatch):
 
 def test_auto_falls_back_where_the_trained_precision_is_singular(halves, monkeypatch):
     graph, labels, nodes = halves
-    monkeypatch.setattr("graphrf.gp.method_choice._FEWEST_FACTORED", 10)
 
     def singular(self, kernel):
         raise ValueError("numerically singular")
 
-    monkeypatch.setattr("graphrf.kernels.precision.precision.SparsePrecision.with_kernel", singular)
+    monkeypatch.setattr("graphrf.operators.precision.markov.SparsePrecision.with_kernel", singular)
     gp = grf.GraphGPClassifier(graph, kernel=KERNELS[0], seed=0)
     assert gp.fit(nodes, labels[nodes]).method_ == "series"
     with pytest.raises(ValueError, match="numerically singular"):
@@ -77,6 +76,6 @@ def test_what_has_no_sparse_precision_is_refused(halves, monkeypatch):
         gp = grf.GraphGPClassifier(graph, kernel=kernel, method="precision")
         with pytest.raises(ValueError, match="`kernel` must have a sparse inverse"):
             gp.fit(nodes, labels[nodes])
-    monkeypatch.setattr("graphrf.kernels.precision.ordering.available_memory", lambda: 1e4)
+    monkeypatch.setattr("graphrf.operators.sparse.ordering.available_memory", lambda: 1e4)
     with pytest.raises(FactorTooLargeError, match="use method='series'"):
         grf.GraphGPClassifier(graph, kernel=KERNELS[0], method="precision").fit(nodes, labels[nodes])

@@ -26,10 +26,10 @@ def data(grid):
 @pytest.mark.parametrize(
     "options",
     [
-        {"method": "series", "hyperparameters": "map"},
-        {"method": "series", "hyperparameters": "map", "solver": "cg"},
-        {"method": "precision", "hyperparameters": "map"},
-        {"hyperparameters": "integrate"},
+        {"method": "series", "hyperparameters": "mode"},
+        {"method": "series", "hyperparameters": "mode", "solver": "cg"},
+        {"method": "precision", "hyperparameters": "mode"},
+        {"hyperparameters": "average"},
         {"likelihood": "poisson"},
     ],
     ids=str,
@@ -58,7 +58,7 @@ def test_they_are_the_covariates_of_the_mean(options, grid, data):
 
 def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
     gp.fit(nodes, f[nodes], x=x.iloc[nodes])
     richer = x.iloc[nodes].assign(income=x["income"].iloc[nodes] + 10)
     np.testing.assert_allclose(gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_.mean[1])
@@ -67,7 +67,7 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
 
 def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
     by_label = gp.fit(
         pd.Series(f[nodes], index=nodes), x=x
     ).coefficients_.mean  # rows of all nodes, in another order
@@ -81,7 +81,7 @@ def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data)
 def test_repeats_of_a_node_share_them(grid, data):
     x, f, _, nodes = data
     twice = np.concatenate([nodes, nodes])
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
     gp.fit(twice, f[twice] + 0.1 * np.repeat([1, -1], 60), x=x.to_numpy()[twice, 0])
     assert gp.coefficients_.names == ("constant", "x0")
     unlike = x.to_numpy()[twice, 0]
@@ -92,7 +92,7 @@ def test_repeats_of_a_node_share_them(grid, data):
 
 def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
     gp.fit(nodes, f[nodes], x=x.iloc[nodes])
     asked = np.setdiff1d(np.arange(144), nodes)[[4, 1]]
     frame = gp.predict(asked, x=x.iloc[asked], as_frame=True)
@@ -104,7 +104,7 @@ def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data
 
 def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, data, tmp_path):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0)
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
     gp.fit(nodes, f[nodes], np.r_[0.0, np.ones(59)], x=x.iloc[nodes])
     gp.save(tmp_path / "gp.npz")
     for one in (gp, grf.GraphGPRegressor.load(tmp_path / "gp.npz")):
@@ -116,7 +116,7 @@ def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, da
 def test_files_keep_them(grid, data, tmp_path):
     x, f, counts, nodes = data
     for likelihood, y in (("gaussian", f), ("poisson", counts)):
-        gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood=likelihood, hyperparameters="map", seed=0)
+        gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood=likelihood, hyperparameters="mode", seed=0)
         gp.fit(nodes, y[nodes], x=x.iloc[nodes]).save(tmp_path / "gp.npz")
         loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
         np.testing.assert_array_equal(loaded.predict(x=x), gp.predict(x=x))
@@ -124,14 +124,14 @@ def test_files_keep_them(grid, data, tmp_path):
         assert loaded.coefficients_.names == gp.coefficients_.names
         with pytest.raises(ValueError, match="`x` must be given"):
             loaded.predict()
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x, hyperparameters="map", seed=0).fit(nodes, f[nodes])
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x, hyperparameters="mode", seed=0).fit(nodes, f[nodes])
     gp.save(tmp_path / "gp.npz")
     assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.names == ("constant", "income", "age")
 
 
 def test_coefficients_are_printed_as_a_table(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="map", seed=0).fit(
+    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0).fit(
         nodes, f[nodes], x=x.iloc[nodes]
     )
     lines = str(gp.coefficients_).splitlines()

@@ -44,8 +44,8 @@ def test_held_out_nodes_are_predicted_better_than_by_the_mean_and_covered(name, 
 
 
 @pytest.mark.more
-def test_coordinates_on_a_mesh_are_covered_though_the_evidence_prefers_a_kernel_that_is_too_smooth():
-    """Of four draws 0.91 to 0.94, and by the kernel of the largest evidence 0.73 to 0.77."""
+def test_heights_of_a_mesh_are_covered_better_by_the_average_than_by_the_mode():
+    """Over six draws 0.79 to 0.93, mean 0.87, and by the most probable hyperparameters 0.73 to 0.79."""
     data = grf.datasets.load("mesh-counter")
     labels = data.graph.components()
     start = np.flatnonzero(labels == np.bincount(labels).argmax())[0]
@@ -53,17 +53,19 @@ def test_coordinates_on_a_mesh_are_covered_though_the_evidence_prefers_a_kernel_
     graph = grf.Graph(data.graph.adjacency[part][:, part])
     height = data.coordinates[part, 2] / data.coordinates[part, 2].std()
     covered = []
-    for seed in range(2):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         order = rng.permutation(graph.n_nodes)
         seen, held = order[:1_000], order[1_000:2_000]
         y = height[seen] + 0.1 * rng.standard_normal(1_000)
-        gp = grf.GraphGPRegressor(graph, seed=seed).fit(seen, y)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that its lengthscale is the largest searched
-            rival = grf.GraphGPRegressor(graph, kernel=gp.candidates_[0].kernel, seed=seed).fit(seen, y)
-        both = [one.predict(held, return_std=True) for one in (gp, rival)]
+            warnings.simplefilter("ignore", UserWarning)  # that the data favour longer lengthscales
+            fits = [
+                grf.GraphGPRegressor(graph, hyperparameters=how, seed=seed).fit(seen, y)
+                for how in ("average", "mode")
+            ]
+        both = [one.predict(held, return_std=True) for one in fits]
         covered.append([np.mean(np.abs(mean - height[held]) < 1.96 * std) for mean, std in both])
-    ours, theirs = np.mean(covered, axis=0)
-    assert ours > 0.88
-    assert theirs < 0.85  # the control
+    average, mode = np.mean(covered, axis=0)
+    assert average > 0.8
+    assert mode < average - 0.05

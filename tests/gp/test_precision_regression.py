@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import networkx as nx
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.method_choice import cheaper_precision, factored_precision
-from graphrf.gp.training import candidates
-from graphrf.kernels.precision.ordering import Elimination
-from graphrf.kernels.precision.precision import SparsePrecision
+from graphrf.gp.routes.costs import factored_precision
+from graphrf.operators.sparse.ordering import Elimination
 
 RNG = np.random.default_rng(3)
 KERNEL = grf.Matern(nu=2.0, lengthscale=4.0)
@@ -35,7 +31,7 @@ def observed(roads):
 
 
 def test_predictions_are_those_of_the_series(roads, observed):
-    settings = {"kernel": grf.Matern(nu=2.0), "seed": 0, "hyperparameters": "map"}
+    settings = {"kernel": grf.Matern(nu=2.0), "seed": 0, "hyperparameters": "mode"}
     series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
     sparse = grf.GraphGPRegressor(roads, method="precision", **settings).fit(*observed)
     assert (sparse.method_, sparse.solver_, sparse.converged_) == ("precision", "cholesky", True)
@@ -48,14 +44,8 @@ def test_the_automatic_method_takes_the_precision_where_it_is_cheaper(roads, obs
     nodes, y = observed
     gp = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)
     assert gp.method_ == "precision"
-    few = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), hyperparameters="map", seed=0).fit(
-        nodes[:30], y[:30]
-    )
-    assert few.method_ == "series"
     smooth = grf.GraphGPRegressor(roads, kernel="diffusion", seed=0).fit(nodes, y)
     assert smooth.method_ == "series"
-    scattered = grf.load_graph(nx.gnm_random_graph(6_000, 30_000, seed=0))
-    assert cheaper_precision(scattered, [KERNEL], 1_000) is None
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-6])
@@ -83,7 +73,7 @@ def test_rounding_that_is_not_warned_of_does_not_show(noise):
 
 def test_averages_take_precisions_where_they_are_cheaper(roads, observed):
     nodes, y = (part[:150] for part in observed)
-    settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "integrate", "seed": 0}
+    settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "average", "seed": 0}
     sparse = grf.GraphGPRegressor(roads, **settings).fit(nodes, y)
     series = grf.GraphGPRegressor(roads, method="series", **settings).fit(nodes, y)
     assert (sparse.method_, series.method_) == ("precision", "series")
@@ -91,50 +81,8 @@ def test_averages_take_precisions_where_they_are_cheaper(roads, observed):
     assert sparse.kernel_ == series.kernel_
     for one, other in zip(sparse.predict(return_std=True), series.predict(return_std=True), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
-    rough = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=1.5), hyperparameters="integrate", seed=0)
+    rough = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=1.5), hyperparameters="average", seed=0)
     assert rough.fit(nodes, y).method_ == "series"
-
-
-def test_averages_go_on_by_precisions_where_the_tables_of_the_series_end(roads, observed, monkeypatch):
-    nodes, y = (part[:150] for part in observed)
-    settings = {"kernel": grf.Matern(nu=2.0, laplacian="combinatorial"), "hyperparameters": "integrate", "seed": 0}
-
-    def longest(method):
-        gp = grf.GraphGPRegressor(roads, method=method, **settings).fit(nodes, y)
-        return max(point.kernel.lengthscale for point in gp._given.points)
-
-    whole = longest("auto")
-    monkeypatch.setattr(candidates, "_FEWEST_DEGREES", 24)
-    monkeypatch.setattr(candidates, "_LARGEST_DEGREE", 24)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the lengthscale stopped")  # of the mode of a single kernel
-        with pytest.warns(
-            UserWarning, match="% of the probability of the kernels averaged over is at the longest"
-        ):
-            cut = longest("series")
-        assert 1.2 * cut < longest("auto") == pytest.approx(whole, rel=0.5)
-
-
-def test_by_default_lengthscales_beyond_the_tables_of_the_series_are_found_too(roads, monkeypatch):
-    signal = 3 * grf.apply_root(
-        roads, KERNEL.replace(lengthscale=9.0), np.random.default_rng(1).standard_normal(900)
-    )
-    nodes = np.random.default_rng(2).choice(900, 300, replace=False)
-    y = signal[nodes] + 0.3 * np.random.default_rng(4).standard_normal(300)
-    whole = grf.GraphGPRegressor(roads, seed=0).fit(nodes, y)
-    monkeypatch.setattr(candidates, "_FEWEST_DEGREES", 24)
-    monkeypatch.setattr(candidates, "_LARGEST_DEGREE", 24)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        found = grf.GraphGPRegressor(roads, seed=0).fit(nodes, y)
-    assert found.method_ == "precision"
-    assert found.n_points_ == 2  # both sets of hyperparameters are those of the exact likelihood
-    assert min(point.kernel.lengthscale for point in found._given.points) > 6.0
-    assert found.log_marginal_likelihood_ > whole.log_marginal_likelihood_ - 3.0
-    # what the tables alone find is 50 nats worse
-    with pytest.warns(UserWarning, match="the lengthscale stopped at"):
-        cut = grf.GraphGPRegressor(roads, method="series", seed=0).fit(nodes, y)
-    assert cut.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 20.0
 
 
 def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed):
@@ -145,7 +93,7 @@ def test_kernels_that_the_default_compares_have_sparse_inverses(roads, observed)
 
 def test_averages_over_hyperparameters_are_those_of_the_series(roads, observed):
     nodes, y = observed
-    settings = {"kernel": grf.Matern(nu=1.0), "seed": 0, "hyperparameters": "integrate"}
+    settings = {"kernel": grf.Matern(nu=1.0), "seed": 0, "hyperparameters": "average"}
     found = [
         grf.GraphGPRegressor(roads, method=method, **settings).fit(nodes[:40], y[:40])
         for method in ("series", "precision")
@@ -157,7 +105,8 @@ def test_averages_over_hyperparameters_are_those_of_the_series(roads, observed):
 
 def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_all(roads, observed):
     def fitted(**settings):
-        gp = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), seed=0, **settings).fit(*observed)
+        settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "mode", "seed": 0, **settings}
+        gp = grf.GraphGPRegressor(roads, **settings).fit(*observed)
         return gp, (gp.kernel_.lengthscale, gp.noise_)
 
     exact, best = fitted(method="series")
@@ -166,66 +115,6 @@ def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_a
     assert found == pytest.approx(best, rel=1e-2)
     assert rough != pytest.approx(best, rel=1e-2)  # or nothing was tested
     assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
-
-
-def test_beyond_what_is_affordable_hyperparameters_are_those_of_a_part(roads, observed, monkeypatch):
-    from graphrf.gp.training import blocks, precision_search
-
-    whole = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
-    whole.fit(*observed)
-    monkeypatch.setattr(
-        precision_search, "_SECONDS", 0.75 * 48 * SparsePrecision(roads, KERNEL).elimination(2).seconds
-    )
-    monkeypatch.setattr(blocks, "_BALLS", (150, 300))
-    monkeypatch.setattr(blocks, "_FEWEST_OBSERVED", 120)
-    part = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), method="precision", max_train=60, seed=0)
-    part.fit(*observed)
-    found, best = ((gp.kernel_.lengthscale, gp.noise_) for gp in (part, whole))
-    assert found == pytest.approx(best, rel=0.5)
-    assert found != best
-    assert whole.log_marginal_likelihood_ < part.log_marginal_likelihood_  # of fewer observations
-    assert part.converged_
-
-
-@pytest.mark.more
-@pytest.mark.filterwarnings("ignore:the graph explains y no better", "ignore:training ended with")
-def test_values_that_sampled_rows_do_not_explain_are_seen_on_a_part(monkeypatch):
-    from graphrf.gp import regression
-    from graphrf.gp.training import blocks, precision_search
-    from graphrf.gp.training.regression_training import RegressionTraining
-
-    graph = grf.load_graph(nx.grid_2d_graph(200, 200))
-    monkeypatch.setattr(regression, "choose_method", lambda *_: "features")  # as on a large graph
-    monkeypatch.setattr(precision_search, "_SECONDS", 0.0)  # the exact likelihood is too dear
-    monkeypatch.setattr(blocks, "_BALLS", (10_000,))
-    trained, run = [], RegressionTraining.run
-    monkeypatch.setattr(
-        RegressionTraining, "run", lambda self, *rest: trained.append(self.graph.n_nodes) or run(self, *rest)
-    )
-    for seed in range(5):  # without the rule, chance decides
-        rng = np.random.default_rng(seed)
-        nodes = rng.choice(graph.n_nodes, 260, replace=False)
-        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, rng.standard_normal(260))
-    assert trained[::2] == [graph.n_nodes] * 5
-    assert len(trained) == 10
-    assert max(trained[1::2]) < graph.n_nodes
-    with pytest.warns(UserWarning, match="farther apart than sampled rows reach"):
-        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=1.5), seed=0).fit(nodes, rng.standard_normal(260))
-
-
-def test_values_that_do_not_vary_are_not_sought_on_a_part(monkeypatch):
-    from graphrf.gp import regression
-    from graphrf.gp.training import blocks, precision_search
-
-    graph = grf.load_graph(nx.grid_2d_graph(100, 100))
-    monkeypatch.setattr(regression, "choose_method", lambda *_: "features")  # as on a large graph
-    monkeypatch.setattr(precision_search, "_SECONDS", 0.0)  # the exact likelihood is too dear
-    monkeypatch.setattr(blocks, "_BALLS", (4_000,))
-    nodes = np.random.default_rng(0).choice(graph.n_nodes, 260, replace=False)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, np.ones(260))
-    assert ["does not vary" in str(one.message) for one in said] == [True]
 
 
 def test_an_average_has_the_same_bits_on_any_number_of_threads():
@@ -245,28 +134,13 @@ def test_an_average_has_the_same_bits_on_any_number_of_threads():
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_kernel_that_is_dearer_than_the_others_is_trained_too(roads, observed, monkeypatch):
-    from graphrf.gp.training import blocks, comparison, precision_search
-
-    for name in ("_ALIKE", "_ERRORS"):  # nu = 1 is nearly as probable
-        monkeypatch.setattr(comparison, name, 0.0)
-    monkeypatch.setattr(blocks, "_BALLS", ())  # no part of the graph stands for the whole
-    seconds = SparsePrecision(roads, KERNEL).elimination(2).seconds
-    monkeypatch.setattr(precision_search, "_SECONDS", 0.99 * 48 * seconds)  # of nu = 2 and 3, but not of nu = 1
-    gp = grf.GraphGPRegressor(roads, method="precision", max_train=250, seed=0).fit(*observed)
-    assert gp.kernel_.nu == 2.0
-    assert gp.converged_
-    assert np.isfinite(gp.log_marginal_likelihood_)
-
-
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
 def test_what_is_fixed_stays_so(roads, observed, settings):
-    gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", max_train=60, seed=0, **settings).fit(
-        *observed
-    )
+    settings = settings | {"kernel": KERNEL, "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(roads, method="precision", max_train=60, **settings).fit(*observed)
     assert gp.output_scale_ == settings.get("output_scale", gp.output_scale_)
     assert gp.noise_ == settings.get("noise", gp.noise_)
-    series = grf.GraphGPRegressor(roads, kernel=KERNEL, method="series", seed=0, **settings).fit(*observed)
+    series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
     assert gp.noise_ == pytest.approx(series.noise_, rel=0.03)
     assert gp.kernel_.lengthscale == pytest.approx(series.kernel_.lengthscale, rel=0.03)
 
@@ -326,7 +200,7 @@ def test_weights_over_many_orders_of_magnitude_warn():
     graph = grf.load_graph(path, weight="weight")
     kernel = grf.Matern(nu=1.0, lengthscale=1e3, laplacian="combinatorial")
     gp = grf.GraphGPRegressor(
-        graph, kernel=kernel, method="precision", optimize=False, noise=0.1, hyperparameters="map", seed=0
+        graph, kernel=kernel, method="precision", optimize=False, noise=0.1, hyperparameters="mode", seed=0
     )
     with pytest.warns(UserWarning, match="1[0-9] of 16 digits may be lost to rounding"):
         gp.fit([0, 20, 40], [0.0, 1.0, 0.0])
@@ -353,6 +227,6 @@ def test_an_order_of_elimination_is_not_found_to_see_that_a_factor_fits(monkeypa
     assert (len(found), kept) == (1, kernels)
     first = precision.own_elimination.n_entries
     # with room for twice the first factor the others have to be looked at
-    monkeypatch.setattr("graphrf.gp.method_choice.numbers_there", lambda: 2.0 * first)
+    monkeypatch.setattr("graphrf.gp.routes.costs.numbers_there", lambda: 2.0 * first)
     assert factored_precision(graph, kernels)[1] == kernels
     assert len(found) == 3

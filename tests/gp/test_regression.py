@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.covariance import Covariance
-from graphrf.gp.inference.posterior import SolverWarning
-from graphrf.gp.inference.solvers import ConjugateGradients
-from graphrf.gp.inference.spectral_solver import SpectralCG
-from graphrf.gp.method_choice import (
-    affordable_training,
+from graphrf.gp.posterior.by_rows import SolverWarning
+from graphrf.gp.posterior.spectral_solver import SpectralCG
+from graphrf.gp.routes.costs import (
     choose_deviations,
     choose_method,
     choose_solver,
-    reached_share,
 )
+from graphrf.gp.routes.covariance import Covariance
+from graphrf.operators.solvers import ConjugateGradients
 from tests.support.dense_gp import dense_posterior
 
 KERNEL = grf.Diffusion(3.0)
@@ -149,7 +149,7 @@ def test_reported_likelihood_is_the_density_of_the_observations(grid):
     from scipy.stats import multivariate_normal
 
     _, nodes, y = _draw(grid, KERNEL, 40, seed=4)
-    gp = grf.GraphGPRegressor(grid, hyperparameters="map", seed=0).fit(nodes, y[:, 0])
+    gp = grf.GraphGPRegressor(grid, hyperparameters="mode", seed=0).fit(nodes, y[:, 0])
     covariance = gp.prior_covariance(nodes) + gp.noise_ * np.eye(40)
     expected = multivariate_normal(np.full(40, gp.mean_), covariance).logpdf(y[:, 0])
     assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=1e-6)
@@ -175,7 +175,8 @@ def test_draws_have_the_posterior_mean_and_covariance(grid):
 
 def test_hyperparameters_of_a_draw_are_recovered(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(4.0), 300, seed=6, p=6)
-    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="series", mean="zero", seed=0).fit(nodes, y)
+    settings = {"kernel": "diffusion", "method": "series", "mean": "zero", "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     # six draws of some 25 independent regions each: relative errors of 1 / sqrt(150 / 2) in the scale, far less
     # in lengthscale and noise
     assert abs(gp.kernel_.lengthscale / 4.0 - 1) < 0.15
@@ -198,7 +199,7 @@ def test_training_never_ends_below_its_starting_point(grid):
 
 def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
     _, nodes, y = _draw(grid, KERNEL, 60, seed=7, p=3)
-    settings = {"kernel": "diffusion", "prior": None, "method": "series", "seed": 0}
+    settings = {"kernel": "diffusion", "prior": None, "method": "series", "hyperparameters": "mode", "seed": 0}
     free = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
     tied = grf.GraphGPRegressor(grid, output_scale=free.output_scale_, **settings).fit(nodes, y)
     assert tied.output_scale_ == free.output_scale_
@@ -209,8 +210,9 @@ def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
 def test_a_free_modulation_is_trained(grid):
     _, nodes, y = _draw(grid, grf.Diffusion(2.0), 100, seed=8, p=3)
     start = grf.LearnedModulation(max_length=6)
-    gp = grf.GraphGPRegressor(grid, kernel=start, prior=None, seed=0).fit(nodes, y)
-    fixed = grf.GraphGPRegressor(grid, kernel=start, prior=None, optimize=False, seed=0).fit(nodes, y)
+    settings = {"kernel": start, "prior": None, "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
+    fixed = grf.GraphGPRegressor(grid, optimize=False, **settings).fit(nodes, y)
     assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_ - 1e-6
     assert np.isfinite(gp.predict()).all()
 
@@ -260,8 +262,8 @@ def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
 
 @pytest.mark.parametrize("even", [False, True])
 def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, even):
-    monkeypatch.setattr("graphrf.gp.conditioning._PRECONDITIONER_RANK", 5)
-    monkeypatch.setattr("graphrf.gp.conditioning.evenly_observed", lambda *_: even)
+    monkeypatch.setattr("graphrf.gp.posterior.condition._PRECONDITIONER_RANK", 5)
+    monkeypatch.setattr("graphrf.gp.posterior.condition.evenly_observed", lambda *_: even)
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
@@ -298,7 +300,7 @@ def test_a_fixed_output_scale_is_a_variance_of_f_for_all_hyperparameters():
     gp = grf.GraphGPRegressor(graph, kernel="diffusion", output_scale=2.0, seed=0).fit(nodes, y[:, 0])
     assert gp.n_points_ > 1
     for point in gp._given.points:
-        variance = grf.kernels.mean_variance(graph, point.kernel, n_probes=64, seed=0).value
+        variance = grf.operators.mean_variance(graph, point.kernel, n_probes=64, seed=0).value
         assert point.amplitude * variance == pytest.approx(2.0, rel=1e-12)
 
 
@@ -306,7 +308,7 @@ def test_nothing_is_averaged_where_nothing_is_trained(grid):
     _, nodes, y = _draw(grid, KERNEL, 40, seed=5)
     every, mode = (
         grf.GraphGPRegressor(grid, kernel=KERNEL, hyperparameters=which, **FIXED).fit(nodes, y[:, 0])
-        for which in ("integrate", "map")
+        for which in ("average", "mode")
     )
     assert every.n_points_ == mode.n_points_ == 1
     for one, other in zip(every.predict(return_std=True), mode.predict(return_std=True), strict=True):
@@ -322,8 +324,8 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
     settings = {"kernel": grf.Diffusion(6.0), **FIXED, "solver": "cg", "tol": 1e-8}
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(gp._posterior._solver, SpectralCG)
-    monkeypatch.setattr("graphrf.gp.conditioning.evenly_observed", lambda *_: False)
-    monkeypatch.setattr("graphrf.gp.conditioning._PRECONDITIONER_RANK", 1)
+    monkeypatch.setattr("graphrf.gp.posterior.condition.evenly_observed", lambda *_: False)
+    monkeypatch.setattr("graphrf.gp.posterior.condition._PRECONDITIONER_RANK", 1)
     plain = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(plain._posterior._solver, ConjugateGradients)
     assert 2 * gp._posterior.solution.iterations < plain._posterior.solution.iterations
@@ -341,7 +343,7 @@ def test_one_corner_observed_is_not_even(big_grid):
 
 def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
-    settings = {"kernel": "diffusion", "method": "features", "hyperparameters": "map", "seed": 0}
+    settings = {"kernel": "diffusion", "method": "features", "hyperparameters": "mode", "seed": 0}
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     length = gp.sampler_.max_length
     assert length > 16
@@ -364,9 +366,9 @@ def test_a_lengthscale_that_ends_at_the_largest_that_training_looks_at_is_report
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
     nodes = np.random.default_rng(0).choice(900, 60, replace=False)
     ramp = np.arange(900) // 30 / 29
-    settings = {"method": "series", "noise": 1e-3, "prior": None, "hyperparameters": "map", "seed": 0}
+    settings = {"method": "series", "noise": 1e-3, "prior": None, "hyperparameters": "mode", "seed": 0}
     with pytest.warns(UserWarning, match="training ended with the lengthscale at 100, the largest") as caught:
-        gp = grf.GraphGPRegressor(graph, kernel="matern", **settings).fit(nodes, ramp[nodes])
+        gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=1.5), **settings).fit(nodes, ramp[nodes])
     assert [warning.filename for warning in caught] == [__file__]
     assert gp.kernel_.hyperparameters["lengthscale"] == pytest.approx(100.0)
     grf.GraphGPRegressor(graph, kernel=gp.kernel_, optimize=False, **settings).fit(nodes, ramp[nodes])
@@ -383,11 +385,17 @@ def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
 
 def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, monkeypatch):
     nodes, y = np.arange(0, 144, 10), np.sin(np.arange(0, 144, 10) / 20)
-    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "series"
-    assert grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y).method_ == "features"
-    monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 0.0)
-    monkeypatch.setattr("graphrf.gp.method_choice._MUCH_CHEAPER", 0.0)
-    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "features"
+    assert grf.GraphGPRegressor(grid, seed=0).fit(nodes, y).method_ == "precision"
+    assert grf.GraphGPRegressor(grid, kernel="diffusion", seed=0).fit(nodes, y).method_ == "series"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of longer lengthscales than rows serve
+        sampled = grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y)
+    assert sampled.method_ == "features"
+    monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 0.0)
+    monkeypatch.setattr("graphrf.gp.routes.costs._MUCH_CHEAPER", 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of longer lengthscales than rows serve
+        assert grf.GraphGPRegressor(grid, kernel="diffusion", seed=0).fit(nodes, y).method_ == "features"
 
 
 def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monkeypatch):
@@ -402,20 +410,14 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     assert choose_deviations(graph, "features", 2_000) == "exact"
     assert choose_deviations(graph, "features", 4_000) == "sampled"
     assert choose_deviations(graph, "precision", 4_000) == "exact"
-    monkeypatch.setattr("graphrf.gp.method_choice.SERIES_BUDGET", 1e9)
+    monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 1e9)
     assert choose_method(graph, int(0.9 * even), 1_000) == "features"
     assert choose_method(graph, int(1.1 * even), 1_000) == "series"
-    assert choose_method(graph, 50_000, 1_000, share=0.01) == "series"
     monkeypatch.undo()
-    assert reached_share(graph, ring[::10], 1_000) < 0.02
-    assert reached_share(graph, ring[::1_000], 1_000) == 1.0
     assert choose_solver(graph, "series", 1_000) == "cholesky"
     assert choose_solver(graph, "series", 4_000) == "cg"
     assert choose_solver(graph, "features", 2_000) == "cholesky"
     assert choose_solver(graph, "features", 7_001) == "cg"
-    assert affordable_training(graph, "series", 600) == 500
-    assert affordable_training(graph, "series", 600, share=0.5) == 600
-    assert affordable_training(graph, "features", 600) == 600
 
 
 def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes():

@@ -7,7 +7,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp import ExactGraphGP
 from graphrf.graph.graph import given_nodes
-from graphrf.kernels import SeriesFactor
+from graphrf.operators import SeriesFactor
 from graphrf.pagerank import local_pagerank
 
 

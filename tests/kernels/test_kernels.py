@@ -14,7 +14,7 @@ import scipy.linalg
 
 from graphrf.graph.graph import Graph
 from graphrf.kernels.coefficients import root
-from graphrf.kernels.given import LearnedModulation, PowerSeries
+from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
 

@@ -37,7 +37,7 @@ kernel = grf.Diffusion(2.0)
 y = np.sin(np.arange(120.0))
 options = dict(kernel=kernel, optimize=False, output_scale=1.0, noise=0.1, seed=0, n_threads=2)
 series = grf.GraphGPRegressor(graph, method="series", **options).fit(np.arange(120), y)
-walks = grf.GraphGPRegressor(graph, method="walks", sampler=grf.RandomWalks(8), **options).fit(np.arange(120), y)
+walks = grf.GraphGPRegressor(graph, sampler=grf.RandomWalks(8), **options).fit(np.arange(120), y)
 features = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2)
 factor, f, x = features.factor(n_threads=2), kernel.modulation(20), rng.normal(size=(300, 9))
 
@@ -151,7 +151,7 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     pytest.importorskip("torch")
     from threadpoolctl import threadpool_limits
 
-    from graphrf.gp.inference.posterior import Posterior
+    from graphrf.gp.posterior.by_rows import Posterior
 
     graph = grf.from_edges(np.arange(9), np.arange(1, 10))
     options = {"kernel": "diffusion", "method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}

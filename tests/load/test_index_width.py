@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.features.loops import fill_values
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from graphrf.pagerank import power_iteration
 from graphrf.sampling.walks.transitions import Transitions
 from tests.support.same_features import changed

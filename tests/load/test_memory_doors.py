@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf._base import memory
 from graphrf.gp import ExactGraphGP
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from graphrf.pagerank import power_iteration
 from tests.support.bounds import within
 

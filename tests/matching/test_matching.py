@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching import quantiles
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.matching.pagerank_cost import pagerank_cost
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra, tile_survival
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from tests.support.sequential import assert_unbiased
 

@@ -8,12 +8,12 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching import multiway
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import fourth_powers, solve_linear, spectral_cost
 from graphrf.matching.multiway import multiway_cost, solve_multiway
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks import loops
 from graphrf.sampling.walks.lengths import Survival
 from tests.support.sequential import assert_unbiased

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.exhaustive import solve_exhaustive
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.projection import projected_form, projection_candidates
 from graphrf.matching.quadratic import spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from tests.support.sequential import assert_unbiased
 

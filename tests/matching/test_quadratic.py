@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.kernels.spectrum import density_of_states
 from graphrf.matching.exhaustive import solve_exhaustive
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import linear_cost, solve_linear, spectral_cost
 from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
 from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
+from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 
 GRAPHS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block, mean_variance
+from graphrf.operators.series.apply import kernel_block, mean_variance
 from tests.numerics.extremes import DECADES, Truth, graphs, kernels, mpmath
 
 # What is off by more must have said so.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.posterior import SolverWarning
-from graphrf.gp.inference.solvers import nystrom_preconditioner
+from graphrf.gp.posterior.by_rows import SolverWarning
+from graphrf.operators.solvers import nystrom_preconditioner
 from tests.numerics.extremes import graphs
 
 GRAPHS = dict(graphs())
@@ -32,11 +32,11 @@ def fitted(way, graph, nodes, y, **settings):
 
 @pytest.mark.parametrize("length", [10.0, 100.0])
 @pytest.mark.parametrize("noise", [1e-14, 1e-10, 1e-6, 1e-2])
-@pytest.mark.parametrize("way", ["exact", "series-cholesky", "series-cg", "walks-cholesky"])
+@pytest.mark.parametrize("way", ["exact", "series-cholesky", "series-cg", "features-cholesky"])
 def test_covariances_have_no_negative_eigenvalue_but_for_their_own_rounding(way, noise, length):
     # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth of that.
     settings = {"kernel": grf.Diffusion(length), "optimize": False, "output_scale": 1.0, "noise": noise}
-    if way.startswith("walks"):
+    if way.startswith("features"):
         settings["sampler"] = grf.ExactPowers(16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of series that end early
@@ -63,7 +63,7 @@ def test_a_plain_difference_would_have_negative_eigenvalues():
     assert eigenvalues[0] < -1e-8 * eigenvalues[-1]
 
 
-@pytest.mark.parametrize("way", ["series", "walks", "exact"])
+@pytest.mark.parametrize("way", ["series", "features", "exact"])
 @pytest.mark.parametrize("unit", [1e-139, 1e12])
 def test_training_is_the_same_in_all_units_of_y(way, unit):
     graph = grf.Graph(LONG)
@@ -76,7 +76,7 @@ def test_training_is_the_same_in_all_units_of_y(way, unit):
     )
 
 
-@pytest.mark.parametrize("way", ["series", "walks", "exact"])
+@pytest.mark.parametrize("way", ["series", "features", "exact"])
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
 def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, factor):
     # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or noise only.
@@ -88,13 +88,13 @@ def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, f
     np.testing.assert_allclose(found[1], found[0], rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "walks-cholesky", "walks-cg"])
+@pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "features-cholesky", "features-cg"])
 @pytest.mark.parametrize("scale", [1e-12, 1e12, 1e120])
 @pytest.mark.parametrize("name", ["scaled by 1e-12", "weights from 1e-12 to 1e12"])
 def test_draws_scatter_as_the_deviations_say(name, scale, way):
     graph = grf.Graph(GRAPHS[name])
     settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "output_scale": scale, "noise": 0.01 * scale}
-    if way.startswith("walks"):
+    if way.startswith("features"):
         settings["sampler"] = grf.ExactPowers(16)
     gp = fitted(way, graph, [0, 2, 2], np.sqrt(scale) * np.array([1.0, -1.0, 0.5]), **settings)
     mean, deviation = gp.predict(return_std=True)
@@ -106,7 +106,7 @@ def test_draws_scatter_as_the_deviations_say(name, scale, way):
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 @pytest.mark.parametrize("unit", [1e-139, 1e139])
 def test_variances_whose_squares_leave_float64_are_solved_for(method, solver, unit):
     # Norms of the covariance's columns are of that size: one that underflowed was taken for solved.
@@ -122,7 +122,7 @@ def test_variances_whose_squares_leave_float64_are_solved_for(method, solver, un
 def test_conjugate_gradients_that_do_not_converge_say_what_they_reached():
     graph = grf.Graph(GRAPHS["scaled by 1"])
     settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1e12, "noise": 1.0, "tol": 1e-12}
-    for method in ("series", "walks"):
+    for method in ("series", "features"):
         gp = grf.GraphGPRegressor(graph, method=method, solver="cg", max_iterations=1, seed=0, **settings)
         with pytest.warns(SolverWarning, match=r"stopped after 1 iterations at a relative residual of \d"):
             gp.fit([0, 1, 2, 3], [1.0, -1.0, 1.0, 0.0])
@@ -169,7 +169,7 @@ def test_huge_covariates_are_scaled():
 
 
 @pytest.mark.parametrize("predictive", ["mode", "integrated"])
-@pytest.mark.parametrize("method", ["series", "walks"])
+@pytest.mark.parametrize("method", ["series", "features"])
 @pytest.mark.parametrize(
     "name", ["scaled by 1e-12", "weights from 1e-12 to 1e12", "self-loops of 1e12 on edges of 1e-12"]
 )
@@ -197,7 +197,7 @@ def test_classes_have_probabilities_at_all_latent_scales(name, method, predictiv
 
 
 def _powers(method):
-    return grf.ExactPowers(12) if method == "walks" else None
+    return grf.ExactPowers(12) if method == "features" else None
 
 
 @pytest.mark.parametrize("scale", [1e-71, 1e71])

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf._base.html import memory
-from graphrf.gp.inference.pathwise import PosteriorDraws
+from graphrf.gp.posterior.pathwise import PosteriorDraws
 from graphrf.pagerank import local_pagerank, power_iteration
 
 HOSTILE = ("<script>alert(1)</script>", "a\"b'c&amp;<img src=x onerror=y>", "x" * 5000, ("</table>", 1))

@@ -47,14 +47,6 @@ def test_dir_lists_the_public_names_and_nothing_else():
             assert "graphrf[" in str(error)  # noqa: PT017
 
 
-def test_former_names_lead_to_the_present_ones():
-    pytest.importorskip("botorch", reason="one of them needs the extra `bo`")
-    former = {"GraphModel": "GraphGPModel", "DeviceDraws": "PathwiseDraws", "device_draws": "pathwise_draws"}
-    for old, new in former.items():
-        assert getattr(grf.gp, old) is getattr(grf.gp, new)
-        assert old not in dir(grf.gp)
-
-
 def test_importing_the_package_imports_nothing_heavy():
     heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "requests", "typer"}
     code = f"import sys, graphrf; bad = {heavy!r} & set(sys.modules); assert not bad, bad"

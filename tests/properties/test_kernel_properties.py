@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from tests.support.graph_strategies import (
     COMBINATORIAL,
     KERNELS,

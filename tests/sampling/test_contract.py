@@ -120,7 +120,7 @@ def test_what_it_does_not_say_has_defaults(karate):
 def test_a_gaussian_process_draws_with_it(karate, sampler):
     pytest.importorskip("sklearn")
     known = {"output_scale": 1.0, "noise": 0.1, "mean": "zero", "optimize": False}
-    model = grf.gp.GraphGPRegressor(karate, kernel=KERNEL, method="walks", sampler=sampler, seed=0, **known)
+    model = grf.gp.GraphGPRegressor(karate, kernel=KERNEL, method="features", sampler=sampler, seed=0, **known)
     nodes = np.arange(0, 34, 2)
     y = np.cos(nodes)
     mean = model.fit(nodes, y).predict(np.arange(34))

@@ -1,7 +1,7 @@
 """Files that version 0.1.0 saved still load, and mean the same.
 
-`files-0.1.0` was written by that version: features of three samplers, a folder of features, two regressors, a
-coupling and a graph, all of a ring of twelve nodes with chords; `expected.json` holds what it read from them.
+`files-0.1.0` was written by that version: features of three samplers, a folder of features, a coupling
+and a graph, all of a ring of twelve nodes with chords; `expected.json` holds what it read from them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.support.dense_gp import dense_posterior
 
 FILES = Path(__file__).parent / "files-0.1.0"
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
@@ -42,31 +41,6 @@ def test_a_folder_of_features_is_gone_on_with(tmp_path):
     graph = grf.open_graph(FILES / "graph")
     features = grf.sample_features(graph, grf.RandomWalks(4), seed=3, path=tmp_path / "folder")
     same(features.gram(grf.Diffusion(1.0)), "folder")
-
-
-@pytest.mark.parametrize("method", ["walks", "series"])
-def test_a_regressor(method):
-    pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
-    model = grf.GraphGPRegressor.load(FILES / f"regressor-{method}.npz")
-    mean, std = model.predict(np.arange(12), return_std=True)
-    expected = np.array(EXPECTED[f"regressor-{method}"])
-    np.testing.assert_allclose(mean, expected[:12], rtol=1e-6, atol=1e-9)
-    # That version took the constant for known, and the rows that it sampled for exact.
-    with np.load(FILES / f"regressor-{method}.npz") as content:
-        nodes, y = content["nodes"], content["means"][:, 0] + content["offset"][0]
-    scale = np.sqrt(model.output_scale_ / model.mean_variance_)
-    root = scale * model.kernel_.dense_root(model.graph)
-    seen = None
-    if method == "walks":
-        options = {"seed": model.seed_, "dtype": "float64"}
-        features = grf.sample_features(model.graph, model.sampler_, **options)
-        seen = scale * features.matrix(model.kernel_).toarray()
-    else:
-        _, former = dense_posterior(root, nodes, y, model.noise_, basis=np.zeros((12, 0)))
-        np.testing.assert_allclose(np.sqrt(np.diagonal(former)), expected[12:], rtol=1e-6)
-    now, covariance = dense_posterior(root, nodes, y, model.noise_, seen=seen)
-    np.testing.assert_allclose(mean, now, atol=1e-6)
-    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)), rtol=1e-6)
 
 
 def test_a_coupling():

@@ -38,7 +38,7 @@ from graphrf.gp.metrics import coverage, rmse
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
-from graphrf.kernels.series import kernel_block
+from graphrf.operators.series.apply import kernel_block
 from graphrf.pagerank.estimate import pagerank
 from graphrf.pagerank.power import power_iteration
 from graphrf.sampling.powers.powers import CompressedPowers

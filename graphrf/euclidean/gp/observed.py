@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.euclidean.kernels import KERNELS, StationaryKernel, lengthscales, points, stationary_kernel
-from graphrf.gp.inference.solvers import CholeskySolver
+from graphrf.operators.solvers import CholeskySolver
 
 # A variance given all other values below this share (times their number) of the largest variance is rounding.
 _SINGULAR = 16 * np.finfo(np.float64).eps

@@ -32,12 +32,10 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.metric.pieces import Pieces
-from graphrf.kernels.precision.cholesky import SparseCholesky
-from graphrf.kernels.precision.ordering import Elimination
+from graphrf.operators.sparse.cholesky import SparseCholesky
+from graphrf.operators.sparse.ordering import Elimination
 
 ENDS = ("stationary", "free")
-# The largest over the smallest eigenvalue of Q from which nothing is left of variances.
-_LOST = 1e14
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,11 @@ class EdgeKernel:
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """By name."""
+        """The lengthscale, by name."""
         return {"lengthscale": self.lengthscale}
 
     def replace(self, **changes: float) -> EdgeKernel:
-        """That of another lengthscale."""
+        """The same with another lengthscale."""
         return dataclasses.replace(self, **changes)
 
 
@@ -90,7 +88,7 @@ class EdgePrecision:
         return x
 
     def with_kernel(self, kernel: EdgeKernel) -> EdgePrecision:
-        """That of another lengthscale."""
+        """The same with another lengthscale."""
         other = object.__new__(EdgePrecision)
         for name in ("pieces", "_incidence", "_beyond", "_elimination"):
             setattr(other, name, getattr(self, name))
@@ -154,8 +152,7 @@ class EdgePrecision:
     def root(self, z: np.ndarray) -> np.ndarray:
         """R z for z of shape (root_size, p): R = (diag(h)^{1/2}, E diag(w)^{1/2})."""
         between, own = self._parts
-        h = self._at_vertices(own) + self._beyond
-        n = self.n_nodes
+        h, n = self._at_vertices(own) + self._beyond, self.n_nodes
         return np.asarray(np.sqrt(h)[:, None] * z[:n] + self._incidence @ (np.sqrt(between)[:, None] * z[n:]))
 
     @cached_property
@@ -182,7 +179,7 @@ class EdgePrecision:
         between, own = self._parts
         h = self._at_vertices(own) + self._beyond
         spread = float((h + 2 * self._at_vertices(between)).max() / h.min())
-        if not spread < _LOST:
+        if not spread < 1e14:  # the condition number of Q from which nothing is left of variances
             raise checks.value_error(
                 "lengthscale",
                 f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: pieces of edges "

@@ -12,14 +12,11 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
 from graphrf.gp.metric.pieces import Pieces, Places, cut
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
 
-# Distances may step over the end of an edge by this share of its length, by rounding.
-_BEYOND = 1e-9
-# Dense covariances have no more places.
-_LARGEST = 5_000
 _WAYS = "nodes, pairs (edge number, distance from its `src`) or triples (u, v, distance from u)"
 
 
@@ -136,7 +133,7 @@ class MetricGraph:
 
     # -- places ------------------------------------------------------------------------------------
 
-    def places(self, places: Any = None, argument: str = "places") -> Places:
+    def places(self, places: Any = None) -> Places:
         """Places as they are given to `fit` and `predict`, checked; all nodes by default.
 
         Raises
@@ -147,18 +144,18 @@ class MetricGraph:
         """
         if isinstance(places, Places):
             return places
-        places = checks.plain(argument, places)
+        places = checks.plain("places", places)
         if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
-            return self._at_nodes(given_nodes(self.graph, places, argument))
+            return self._at_nodes(given_nodes(self.graph, places, "places"))
         if isinstance(places, np.ndarray):
             if places.ndim != 2 or places.shape[1] not in (2, 3) or places.dtype.kind not in "iuf":
                 raise checks.value_error(
-                    argument, f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
+                    "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
                 )
-            return self._rows(places.astype(np.float64), argument)
+            return self._rows(places.astype(np.float64))
         if isinstance(places, str | bytes) or not isinstance(places, Sequence):
-            raise checks.type_error(argument, f"must be {_WAYS}, got {checks.describe(places)}")
-        return self._listed(places, argument)
+            raise checks.type_error("places", f"must be {_WAYS}, got {checks.describe(places)}")
+        return self._listed(places)
 
     def cut(self, places: Places) -> Pieces:
         """The edges cut at places, in an order that does not depend on that of the places."""
@@ -167,19 +164,19 @@ class MetricGraph:
     def _at_nodes(self, nodes: np.ndarray) -> Places:
         return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
 
-    def _rows(self, rows: np.ndarray, argument: str) -> Places:
+    def _rows(self, rows: np.ndarray) -> Places:
         """Rows of pairs or triples of numbers."""
         whole = rows[:, :-1]
         if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
             wanted = "edge numbers" if rows.shape[1] == 2 else "positions of nodes"
-            raise checks.value_error(argument, f"must have {wanted} before the last column, got other numbers")
+            raise checks.value_error("places", f"must have {wanted} before the last column, got other numbers")
         ends = whole.astype(np.int64)
         if rows.shape[1] == 3:
-            u, v = (given_nodes(self.graph, column, argument) for column in ends.T)
-            return self._between(u, v, rows[:, 2], argument)
-        return self._along(ends[:, 0], rows[:, 1], argument)
+            u, v = (given_nodes(self.graph, column, "places") for column in ends.T)
+            return self._between(u, v, rows[:, 2])
+        return self._along(ends[:, 0], rows[:, 1])
 
-    def _listed(self, places: Sequence[Any], argument: str) -> Places:
+    def _listed(self, places: Sequence[Any]) -> Places:
         """A list of nodes, pairs and triples."""
         kinds = [
             len(place) if isinstance(place, tuple | list | np.ndarray) and not self._names(place) else 1
@@ -188,23 +185,26 @@ class MetricGraph:
         result = self._at_nodes(np.full(len(places), -1))
         for kind in sorted(set(kinds)):
             own = [number for number, other in enumerate(kinds) if other == kind]
-            part = [places[number] for number in own]
-            if kind == 1:
-                found = self._at_nodes(self._nodes(part, argument))
-            elif kind == 2:
-                edges = np.array([_edge_number(place[0], argument) for place in part])
-                found = self._along(edges, _distances(part, argument), argument)
-            elif kind == 3:
-                u, v = (self._nodes([place[end] for place in part], argument) for end in (0, 1))
-                found = self._between(u, v, _distances(part, argument), argument)
-            else:
-                raise checks.value_error(argument, f"must be {_WAYS}, got a place of {kind} parts: {part[0]!r}")
+            found = self._alike([places[number] for number in own], kind)
             for whole, values in zip(result, found, strict=True):
                 whole[own] = values
         return result
 
+    def _alike(self, places: Sequence[Any], n_parts: int) -> Places:
+        """A list of nodes, of pairs or of triples."""
+        if n_parts == 1:
+            return self._at_nodes(self._nodes(places))
+        if n_parts not in (2, 3):
+            raise checks.value_error("places", f"must be {_WAYS}, got a place of {n_parts} parts: {places[0]!r}")
+        distances = np.array([checks.number("the distance of places", place[-1]) for place in places])
+        if n_parts == 2:
+            edges = np.array([_edge_number(place[0]) for place in places])
+            return self._along(edges, distances)
+        u, v = (self._nodes([place[end] for place in places]) for end in (0, 1))
+        return self._between(u, v, distances)
+
     def _names(self, place: Any) -> bool:
-        """Whether a tuple is the name of a node."""
+        """True for a tuple that is the name of a node."""
         return isinstance(place, tuple) and place in self._tuples
 
     @cached_property
@@ -212,14 +212,14 @@ class MetricGraph:
         """The names that are tuples, as of nodes that are named by their coordinates."""
         return frozenset(name for name in self.graph.nodes if isinstance(name, tuple))
 
-    def _nodes(self, nodes: list[Any], argument: str) -> np.ndarray:
+    def _nodes(self, nodes: Sequence[Any]) -> np.ndarray:
         """Positions of a list of nodes."""
         if any(isinstance(node, tuple) for node in nodes):
             return np.asarray(self.graph.index(nodes))
-        return given_nodes(self.graph, nodes, argument)
+        return given_nodes(self.graph, nodes, "places")
 
-    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, argument: str) -> Places:
-        """At a distance from u on the one edge to v."""
+    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray) -> Places:
+        """Places at a distance from u on the one edge to v."""
         known, order = self._pairs
         keys = np.minimum(u, v) * self.n_nodes + np.maximum(u, v)
         first, last = (np.searchsorted(known, keys, side=side) for side in ("left", "right"))
@@ -228,17 +228,17 @@ class MetricGraph:
             n = int(wrong[0])
             pair = f"{self.graph.nodes[int(u[n])]!r} and {self.graph.nodes[int(v[n])]!r}"
             if first[n] == last[n]:
-                raise checks.value_error(argument, f"must lie on edges, but no edge joins {pair} (place {n})")
+                raise checks.value_error("places", f"must lie on edges, but no edge joins {pair} (place {n})")
             several = ", ".join(str(int(edge)) for edge in order[first[n] : last[n]][:5])
             raise checks.value_error(
-                argument,
+                "places",
                 f"must say which of the edges {several} between {pair} is meant (place {n}): give the pair (edge "
                 "number, distance from its `src`)",
             )
         edge = order[first]
-        self._check_distances(edge, distance, argument)
+        self._check_distances(edge, distance)
         turned = self.src[edge] != u
-        return self._along(edge, np.where(turned, self.length[edge] - distance, distance), argument)
+        return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -247,24 +247,25 @@ class MetricGraph:
         order = np.argsort(keys, kind="stable")
         return keys[order], order
 
-    def _along(self, edge: np.ndarray, distance: np.ndarray, argument: str) -> Places:
-        """At distances from the first ends of edges."""
+    def _along(self, edge: np.ndarray, distance: np.ndarray) -> Places:
+        """Places at distances from the first ends of edges."""
         wrong = np.flatnonzero((edge < 0) | (edge >= self.n_edges))
         if wrong.size:
             n = int(wrong[0])
             raise checks.value_error(
-                argument, f"must have edge numbers in [0, {self.n_edges - 1}], got {int(edge[n])} (place {n})"
+                "places", f"must have edge numbers in [0, {self.n_edges - 1}], got {int(edge[n])} (place {n})"
             )
-        self._check_distances(edge, distance, argument)
+        self._check_distances(edge, distance)
         return Places(np.full(edge.size, -1), edge, np.clip(distance, 0.0, self.length[edge]))
 
-    def _check_distances(self, edge: np.ndarray, distance: np.ndarray, argument: str) -> None:
+    def _check_distances(self, edge: np.ndarray, distance: np.ndarray) -> None:
         length = self.length[edge]
-        wrong = np.flatnonzero(~((distance >= -_BEYOND * length) & (distance <= (1 + _BEYOND) * length)))
+        share = distance / length
+        wrong = np.flatnonzero(~((share >= -1e-9) & (share <= 1 + 1e-9)))  # but for rounding
         if wrong.size:
             n = int(wrong[0])
             raise checks.value_error(
-                argument,
+                "places",
                 f"must have distances from 0 to the length of the edge, {length[n]:g} for edge {int(edge[n])}, "
                 f"got {distance[n]:g} (place {n}; {wrong.size} such places)",
             )
@@ -277,10 +278,7 @@ class MetricGraph:
         """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n)."""
         found, precision, scale = self._prior(places, lengthscale, output_scale, ends)
         vertices, inverse = np.unique(found, return_inverse=True)
-        if vertices.size > _LARGEST:
-            raise checks.value_error(
-                "places", f"must be at most {_LARGEST} for a dense covariance, got {vertices.size}"
-            )
+        check_few(vertices.size)
         require_memory(
             16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
         )
@@ -339,6 +337,12 @@ def require_metric_graph(graph: Any) -> MetricGraph:
     return graph
 
 
+def check_few(n: int) -> None:
+    """Raise if a joint covariance were of too many places."""
+    if n > LARGEST_JOINT:
+        raise checks.value_error("places", f"must be at most {LARGEST_JOINT} for a joint covariance, got {n}")
+
+
 def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
     values = checks.array("length", length)
     if values.dtype.kind not in "iuf":
@@ -356,12 +360,7 @@ def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
     return values
 
 
-def _edge_number(value: Any, argument: str) -> int:
+def _edge_number(value: Any) -> int:
     """The first part of a pair: an integer, or a float that is one, as rows of arrays have it."""
     whole = isinstance(value, float) and value.is_integer()
-    return checks.integer(f"the edge number of {argument}", int(value) if whole else value)
-
-
-def _distances(places: Sequence[Any], argument: str) -> np.ndarray:
-    """The last part of each place."""
-    return np.array([checks.number(f"the distance of {argument}", place[-1]) for place in places])
+    return checks.integer("the edge number of places", int(value) if whole else value)

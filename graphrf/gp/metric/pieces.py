@@ -11,21 +11,11 @@ _ONE = 1e-8
 
 
 class Places(NamedTuple):
-    """Places of a metric graph: vertices, or points of edges.
+    """Places of a metric graph: vertices, or points of edges; three arrays of shape (n,)."""
 
-    Attributes
-    ----------
-    node : ndarray of int64, shape (n,)
-        The vertex, or -1 inside an edge.
-    edge : ndarray of int64, shape (n,)
-        The edge, or -1 at a vertex.
-    distance : ndarray of float64, shape (n,)
-        From the first end of the edge.
-    """
-
-    node: np.ndarray
-    edge: np.ndarray
-    distance: np.ndarray
+    node: np.ndarray  # the vertex, or -1 inside an edge
+    edge: np.ndarray  # the edge, or -1 at a vertex
+    distance: np.ndarray  # from the first end of the edge
 
     def followed_by(self, others: Places) -> Places:
         """These and then the others."""
@@ -33,24 +23,13 @@ class Places(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The edges of a metric graph cut at some places.
+    """The edges of a metric graph cut at n places: m pieces."""
 
-    Attributes
-    ----------
-    n_nodes : int
-        Vertices: those of the graph come first.
-    src, dst : ndarray of int64, shape (m,)
-        The ends of every piece.
-    length : ndarray of float64, shape (m,)
-    where : ndarray of int64, shape (n,)
-        The vertex that each of the places is.
-    """
-
-    n_nodes: int
-    src: np.ndarray
+    n_nodes: int  # vertices: those of the graph come first
+    src: np.ndarray  # the ends of every piece, (m,)
     dst: np.ndarray
     length: np.ndarray
-    where: np.ndarray
+    where: np.ndarray  # the vertex that each of the places is, (n,)
 
 
 def cut(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places) -> Pieces:

@@ -11,21 +11,18 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
-from graphrf.gp.inference.mixture import MixturePosterior
-from graphrf.gp.inference.observations import Observations
-from graphrf.gp.inference.precision_posterior import PrecisionPosterior
+from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
-from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
+from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces
 from graphrf.gp.metric.training import Hyperparameters, averaged, best
-from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
-from graphrf.gp.training.likelihood_search import spread
-
-# Up to so many observed places predictions are averaged over hyperparameters unless asked otherwise.
-_FEW_OBSERVED = 250
-# A joint covariance has no more places.
-_LARGEST_JOINT = 5_000
+from graphrf.gp.model.answers import check_deviations, deviations_like
+from graphrf.gp.model.estimator import forget
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
+from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.mixture import MixturePosterior
 
 
 class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
@@ -55,9 +52,9 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     prior : "weak", None, mapping or HyperparameterPrior
         As in `GraphGPRegressor`. The unit of lengthscales is the mean length of the ways between nodes where not
         just two edges meet, at most a tenth of the total length.
-    hyperparameters : {"auto", "map", "integrate"}
-        "map": predictions use those with the highest posterior density. "integrate": they are averaged over the
-        posterior of the hyperparameters, at up to seven points. "auto": "integrate" for up to 250 observed places.
+    hyperparameters : {"average", "mode"}
+        "average": predictions are averaged over the tempered posterior of the hyperparameters, at up to seven
+        points. "mode": they use the most probable ones.
 
     Attributes
     ----------
@@ -110,7 +107,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         ends: str = "stationary",
         mean: str = "constant",
         prior: HyperparameterPrior | str | None = "weak",
-        hyperparameters: str = "auto",
+        hyperparameters: str = "average",
     ) -> None:
         self.graph = graph
         self.lengthscale = lengthscale
@@ -148,17 +145,12 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         UserWarning
             If y does not vary, or a hyperparameter ends at a bound of its search range.
         """
-        for name in [name for name in vars(self) if name.endswith("_") or name == "_posterior"]:
-            delattr(self, name)
+        forget(self, ("_posterior",))
         graph = require_metric_graph(self.graph)
-        fixed = Hyperparameters(
-            *(
-                None if value is None else checks.number(name, value, low=1e-140, high=1e140)
-                for name, value in zip(
-                    Hyperparameters._fields, (self.lengthscale, self.output_scale, self.noise), strict=True
-                )
-            )
-        )
+        fixed = Hyperparameters(self.lengthscale, self.output_scale, self.noise)
+        for name, value in fixed._asdict().items():
+            if value is not None:
+                fixed = fixed._replace(**{name: checks.number(name, value, low=1e-140, high=1e140)})
         checks.choice("ends", self.ends, ENDS)
         checks.choice("mean", self.mean, ("constant", "zero"))
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
@@ -169,11 +161,11 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         offset = values.mean(axis=0) if self.mean == "constant" else np.zeros(values.shape[1])
         observations = Observations.of(pieces.where, values - offset, self._basis(pieces.n_nodes))
         fixed = _settled(fixed, observations)
-        search = best(self._precision(pieces), observations, fixed, prior, graph.road_length)
-        integrates = self.hyperparameters == "integrate" or (
-            self.hyperparameters == "auto" and observations.nodes.size <= _FEW_OBSERVED
-        )
-        points = averaged(search) if integrates else [(search.found, 1.0)]
+        first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length), self.ends)
+        search = best(first, observations, fixed, prior, graph.road_length)
+        points = [(search.found, 1.0)]
+        if self.hyperparameters == "average":
+            points = averaged(search, min(1.0, INFORMATION / observations.means.size))
         posterior = self._condition(pieces, points, values - offset, offset, pieces.where)
 
         self._places, self._values, self._offset, self._single = found, values - offset, offset, single
@@ -188,12 +180,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _basis(self, n: int) -> np.ndarray:
-        """Of the mean function at n vertices."""
+        """The mean function's basis at n vertices."""
         return np.ones((n, 1 if self.mean == "constant" else 0))
-
-    def _precision(self, pieces: Pieces) -> EdgePrecision:
-        """With a lengthscale to begin with."""
-        return EdgePrecision(pieces, EdgeKernel(self.lengthscale or self.graph.road_length), self.ends)
 
     def _condition(
         self,
@@ -236,31 +224,18 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         cov : ndarray, shape (q, q)
             The same for all outputs; if predictions are averaged, the mean over outputs.
         """
-        if return_std and return_cov:
-            raise checks.value_error(
-                "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
-            )
-        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-            raise checks.value_error(
-                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-            )
-        checks.flag("return_cov", return_cov)
+        check_deviations(return_std, return_cov)
         posterior, vertices, inverse = self._at(places)
         mean = posterior.means(vertices)[inverse]
         if return_cov:
-            if vertices.size > _LARGEST_JOINT:
-                raise checks.value_error(
-                    "places", f"must be at most {_LARGEST_JOINT} for a joint covariance, got {vertices.size}"
-                )
+            check_few(vertices.size)
             return self._shaped(mean), posterior.covariances(vertices)[np.ix_(inverse, inverse)]
         if not return_std:
             return self._shaped(mean)
         variance = posterior.variances(vertices)
         if return_std == "observation":
             variance = variance + posterior.noise
-        std = np.sqrt(variance[inverse])
-        std = std[:, None] if std.ndim == 1 else std
-        return self._shaped(mean), self._shaped(np.broadcast_to(std, mean.shape).copy())
+        return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
 
     def sample(self, places: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior.
@@ -303,10 +278,10 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
 
 
 def _settled(fixed: Hyperparameters, observations: Observations) -> Hyperparameters:
-    """Where y does not vary, output scale and noise are fixed: nothing can be learned of them."""
+    """Output scale and noise fixed where y does not vary: nothing can be learned of them."""
     largest = float(np.abs(observations.means).max())
     trained = fixed.output_scale is None or fixed.noise is None
-    if not trained or spread([observations]) > 1e-20 * largest**2:
+    if not trained or observations.variance() > 1e-20 * largest**2:
         return fixed
     output_scale = 1.0 if fixed.output_scale is None else fixed.output_scale
     noise = 0.1 * output_scale if fixed.noise is None else fixed.noise

@@ -9,23 +9,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.inference.observations import Observations
+from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_divisor
+from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.metric.field import EdgePrecision
-from graphrf.gp.prior import HyperparameterPrior
-from graphrf.gp.training.likelihood_search import LikelihoodSearch, spread, unit_divisor
-from graphrf.gp.training.parameters import Parameters
-from graphrf.gp.training.precision_search import PrecisionSearch
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.prior import HyperparameterPrior
 
-# Where lengthscales are sought, in multiples of their unit.
-_LENGTHSCALES = (1e-2, 1e2)
-# Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
-_STARTS = ((0.1, 0.5, 2.0, 8.0, 32.0), (1.0,), (0.02, 0.3))
-_TRIED = 2
-# Steps of the differences that make the curvature, and how far the posterior's points lie out: this over the root
-# of the number of hyperparameters, in standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
-_STEP, _OUT = 0.05, 1.1
-# How often the deviation of half an axis is corrected.
-_TUNED = 1
+# How far the posterior's points lie out: this over the root of the number of hyperparameters, in standard
+# deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
+_OUT = 1.1
 # The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
 _WIDEST = 2.0
 
@@ -39,24 +32,13 @@ class Hyperparameters(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The end of a search.
-
-    Attributes
-    ----------
-    found : Hyperparameters
-    value : float
-        The log marginal likelihood there.
-    converged : bool
-    search : PrecisionSearch
-    point : ndarray
-        The parameters as the search has them.
-    """
+    """The end of a search."""
 
     found: Hyperparameters
-    value: float
+    value: float  # the log marginal likelihood there
     converged: bool
     search: PrecisionSearch
-    point: np.ndarray
+    point: np.ndarray  # the parameters as the search has them
 
 
 def best(
@@ -68,9 +50,9 @@ def best(
 ) -> Best:
     """The hyperparameters of the largest posterior density, by the exact likelihood and from a few starts."""
     names = ("lengthscale",) if fixed.lengthscale is None else ()
-    unit = spread([observations]) or 1.0
-    low, high = (end * length_unit for end in _LENGTHSCALES)
-    parameters = Parameters(cast(Any, precision.kernel), names, {"lengthscale": (low, high)} if names else {})
+    unit = observations.variance() or 1.0
+    ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
+    parameters = Parameters(cast(Any, precision.kernel), names, ranges)
     search = PrecisionSearch(
         precision,
         observations,
@@ -79,15 +61,16 @@ def best(
             unit=unit, length_unit=length_unit,
         ),
     )  # fmt: skip
-    units = (length_unit, unit, unit)
+    # Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
+    choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
         [math.log(share * own) for share in shares]
-        for shares, own, value in zip(_STARTS, units, fixed, strict=True)
+        for (own, shares), value in zip(choices, fixed, strict=True)
         if value is None
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]
     starts.sort(key=lambda point: search.negative(point, gradient=False)[0])
-    result = search.run(starts[:_TRIED])
+    result = search.run(starts[:2])
     _warn_of_ends(result.ends)
     kernel: Any = result.kernel
     return Best(
@@ -96,8 +79,10 @@ def best(
     )  # fmt: skip
 
 
-def averaged(result: Best) -> list[tuple[Hyperparameters, float]]:
+def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]:
     """Hyperparameters that stand for their posterior, with probabilities: the best, and two along each axis.
+
+    `temper` is the power of the posterior.
 
     The axes are those of the posterior's curvature at the best. Along each of them the posterior is taken as two
     halves of normal densities, of deviations at which it falls as they do; for a normal posterior the points have
@@ -107,23 +92,22 @@ def averaged(result: Best) -> list[tuple[Hyperparameters, float]]:
     if d == 0:
         return [(result.found, 1.0)]
     search = result.search
-    slopes = [[search.negative(mode + side * _STEP * axis)[1] for side in (1, -1)] for axis in np.eye(d)]
-    curvature = np.array([(ahead - behind) / (2 * _STEP) for ahead, behind in slopes])
+    step = 0.05  # of the differences that make the curvature
+    slopes = [[search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)]
+    curvature = temper * np.array([(ahead - behind) / (2 * step) for ahead, behind in slopes])
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
     lowest, out = search.negative(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
     def fall(step: np.ndarray) -> float:
-        return max(search.negative(mode + step, gradient=False)[0] - lowest, 1e-3)
+        return max(temper * (search.negative(mode + step, gradient=False)[0] - lowest), 1e-3)
 
     points, weights = [mode], [1 - _OUT**-2]
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            own = deviation
-            for _ in range(_TUNED):
-                own *= float(np.clip(out / math.sqrt(2 * fall(side * out * own * vector)), 0.5, 2.0))
-            halves.append(min(own, _WIDEST))
+            own = float(np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0))
+            halves.append(min(deviation * own, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
     return [(_hyperparameters(search, point), weight) for point, weight in zip(points, weights, strict=True)]
@@ -137,7 +121,7 @@ def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> Hyperparamet
 def _warn_of_ends(ends: dict[str, str]) -> None:
     """Warn of hyperparameters at the ends of the search, where the data do not determine them."""
     order = "are places and y in the same order?"
-    said = {
+    reasons = {
         "largest lengthscale": "so the data do not determine it: y has a trend, or is smoother than the field",
         "smallest lengthscale": f"so y at a place carries no information on y nearby: {order}",
         "largest noise": f"so only noise was found: {order}",
@@ -145,5 +129,5 @@ def _warn_of_ends(ends: dict[str, str]) -> None:
         "its variance as `noise`, or a `prior` for it",
     }
     for name, end in ends.items():
-        if f"{end} {name}" in said:
-            warn(f"training ended with the {end} {name} searched, {said[f'{end} {name}']}")
+        if f"{end} {name}" in reasons:
+            warn(f"training ended with the {end} {name} searched, {reasons[f'{end} {name}']}")

@@ -14,6 +14,5 @@ if TYPE_CHECKING:
     from graphrf.gp.time.kernels import TimeKernel as TimeKernel
 
 __getattr__, __dir__, __all__ = lazy.attach(
-    __name__,
-    {"covariance": "Part", "kernels": "ConstantTime MaternTime PeriodicTime TimeKernel"},
+    __name__, {"covariance": "Part", "kernels": "ConstantTime MaternTime PeriodicTime TimeKernel"}
 )

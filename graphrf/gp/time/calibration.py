@@ -1,4 +1,4 @@
-"""Whether observations are as far from what a fitted model predicts as it says: what a fit warns of.
+"""Observations compared with the predictions of a fitted model and its intervals: what a fit warns of.
 
 Under the model the values of one sensor in a run of times are Gaussian with a known covariance. Multiplied by the
 inverse of its Cholesky factor they are standardised errors, each of one value given those before it in the run,
@@ -14,17 +14,9 @@ import numpy as np
 
 from graphrf.gp.time.covariance import Sensors, Separable
 
-_RUN = 64  # consecutive times in a run,
-_RUNS = 6  # of which so many are looked at
-_MOST_SENSORS = 1_000
-_AT_ONCE = 64  # sensors
-_FEW = 20  # values of a sensor, below which nothing is said of it
+_RUN = 64  # consecutive times in a run
+_FEW = 20  # values of a sensor, below which there is no warning of it
 _MANY = 500  # values in all, likewise
-# Mean squares of correct models stay below with a probability of 1 - 1e-17 for 20 values.
-_TOO_FAR = 9.0
-_HELD = 0.90  # of 95 % intervals: five standard deviations of a share of 500
-# Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
-_RULED = 100.0
 
 
 class Errors(NamedTuple):
@@ -38,31 +30,25 @@ class Errors(NamedTuple):
 def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray) -> Errors:
     """Errors of values given those of the same sensor before, in evenly spread runs of times.
 
-    Parameters
-    ----------
-    model : Separable
-    sensors : Sensors
-    times : ndarray, shape (T,)
-    y : ndarray, shape (T, n)
-        Without its mean, NaN in gaps.
+    `y` (T, n) is without its mean, and NaN in gaps.
     """
     n_times, n = y.shape
-    shown = np.unique(np.linspace(0, n - 1, min(n, _MOST_SENSORS)).astype(int))
+    shown = np.unique(np.linspace(0, n - 1, min(n, 1_000)).astype(int))
     near, own = np.diag(sensors.matrix), np.diag(sensors.own_matrix)
-    starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), _RUNS).astype(int))
+    starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), 6).astype(int))
     rows = np.unique(np.minimum(starts[:, None] + np.arange(_RUN), n_times - 1))
     values = np.full((rows.size, shown.size), np.nan)
     for first in range(0, rows.size, _RUN):
         run = rows[first : first + _RUN]
         lags = times[run][:, None] - times[run]
         along = [part.kernel.covariance(lags) for part in model.parts]
-        for low in range(0, shown.size, _AT_ONCE):
-            chosen = shown[low : low + _AT_ONCE]
+        for low in range(0, shown.size, 64):
+            chosen = shown[low : low + 64]
             scales = model.shared[:, None] * near[chosen] + model.own[:, None] * own[chosen]
             covariance = np.einsum("ps,pij->sij", scales, along)
             covariance[:, np.arange(run.size), np.arange(run.size)] += model.noise
             seen = ~np.isnan(y[np.ix_(run, chosen)]).T
-            # Rows without a value become those of an identity matrix, and say nothing of the others.
+            # Rows without a value become those of an identity matrix, and do not change the others.
             covariance *= seen[:, :, None] & seen[:, None, :]
             sensor, gap = np.nonzero(~seen)
             covariance[sensor, gap, gap] = 1.0
@@ -73,7 +59,7 @@ def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y
 
 
 def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What is wrong, in words with a place for nodes, and the sensors that it is said of.
+    """Warnings, in words with a place for nodes, and the sensors that each is about.
 
     `y` (T, n) are the values themselves, `given` (T,) the rows in which they were given.
     """
@@ -82,7 +68,8 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
     counts = seen.sum(axis=0)
     squares = np.where(seen, z, 0.0) ** 2
     means = squares.sum(axis=0) / np.maximum(counts, 1)
-    far = np.flatnonzero((counts >= _FEW) & (means > _TOO_FAR))
+    # For 20 values the mean square of a correct model stays below 9 with a probability of 1 - 1e-17.
+    far = np.flatnonzero((counts >= _FEW) & (means > 9.0))
     far = far[np.argsort(-means[far], kind="stable")]
     if far.size:
         words = (
@@ -93,14 +80,15 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
         yield words, tuple(errors.sensors[far].tolist())
     total = int(seen.sum())
     share = float((squares[seen] < 1.96**2).mean())
-    if not far.size and total >= _MANY and share < _HELD:
+    if not far.size and total >= _MANY and share < 0.90:  # five standard deviations of a share of 500
         words = (
             f"95 % intervals contain only {100 * share:.0f} % of the one-step errors: the model fits these "
             "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from "
             "what is usual)"
         )
         yield words, ()
-    if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > _RULED:
+    # Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
+    if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > 100:
         row, column = np.unravel_index(int(np.argmax(squares)), squares.shape)
         sensor = int(errors.sensors[column])
         value = float(y[errors.rows[row], sensor])

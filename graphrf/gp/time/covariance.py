@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Separable:
-    r"""What the covariance is made of.
+    r"""The parts of the covariance.
 
     .. math:: \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv}) k_p(t - t'), \quad
               y = f + \varepsilon, \quad \varepsilon \sim N(0, s).
@@ -51,11 +51,6 @@ class Separable:
     @property
     def own(self) -> np.ndarray:
         return np.array([part.own for part in self.parts])
-
-    def with_own(self, variances: list[float]) -> Separable:
-        """The same with other variances of each node's own."""
-        parts = tuple(part._replace(own=float(own)) for part, own in zip(self.parts, variances, strict=True))
-        return Separable(parts, self.noise)
 
 
 class Sensors(NamedTuple):
@@ -93,24 +88,13 @@ class Sensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The independent series that the eigenvectors of C make of a complete grid, eight side by side.
-
-    Parameters
-    ----------
-    model : Separable
-    eigenvalues, own : ndarray, shape (n,)
-        Of C, and of B.
-    steps : Steps
-        Between the T times.
-    noise : ndarray, shape (T,)
-        Variances of what is observed at each time; infinite where nothing is.
-    """
+    """The independent series that the eigenvectors of C make of a complete grid, eight side by side."""
 
     model: Separable
-    eigenvalues: np.ndarray
-    own: np.ndarray
-    steps: Steps
-    noise: np.ndarray
+    eigenvalues: np.ndarray  # of C, (n,)
+    own: np.ndarray  # eigenvalues of B
+    steps: Steps  # between the T times
+    noise: np.ndarray  # (T,): variances of what is observed at each time; infinite where nothing is
     n_threads: int = 1
 
     @cached_property
@@ -139,31 +123,23 @@ class Series:
 
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Of each block: gains (T, d, 8), variances of innovations (T, 8), the last covariance (d, d, 8)."""
+        """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of each block."""
+        return list(ordered_map(lambda block: self._gains(block, 0)[:3], range(self.n_blocks), self.n_threads))
 
-        def of(block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            gain, spread, none = self._room()
-            last = self._run(self.readout(block), gain, spread, none)
-            return gain, spread, last
-
-        return list(ordered_map(of, range(self.n_blocks), self.n_threads))
-
-    def _run(self, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        space = self.space
-        return np.asarray(
-            loops.gains(
-                self.phi, self.steps.which, space.low, space.high, space.stationary, h, self.noise, gain, spread,
-                predicted,
-            )
-        )  # fmt: skip
-
-    def _room(self, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _gains(self, block: int, kept: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Those of one block, and the covariances that are predicted at the first so many times."""
         d, n_times = self.space.low.size, self.noise.size
-        return (
-            np.empty((n_times, d, WIDTH)),
-            np.empty((n_times, WIDTH)),
-            np.empty((n_times if keep else 0, d, d, WIDTH)),
+        gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
+        predicted = np.empty((kept, d, d, WIDTH))
+        last = loops.gains(
+            *self._steps, self.space.stationary, self.readout(block), self.noise, gain, spread, predicted
         )
+        return gain, spread, last, predicted
+
+    @property
+    def _steps(self) -> tuple[np.ndarray, ...]:
+        """The transitions as the compiled loops want them."""
+        return self.phi, self.steps.which, self.space.low, self.space.high
 
     def _block(self, y: np.ndarray, block: int) -> np.ndarray:
         """Columns of y (T, R, n) that a block holds, (T, R, 8)."""
@@ -172,22 +148,18 @@ class Series:
         result[..., : part.shape[2]] = part
         return result
 
-    def _paste(self, out: np.ndarray, block: int, values: np.ndarray) -> None:
-        part = out[..., block * WIDTH : (block + 1) * WIDTH]
-        part[...] = values[..., : part.shape[2]]
-
     def solve(self, y: np.ndarray) -> np.ndarray:
         """The inverse covariance times y, shape (T, R, n), of series; rows without observation come back as 0."""
         out = np.empty_like(y)
 
         def of(block: int) -> None:
-            space, h = self.space, self.readout(block)
             gain, spread, _ = self.gains[block]
             e = self._block(y, block)
-            loops.filtered(self.phi, self.steps.which, space.low, space.high, h, gain, e)
+            loops.filtered(*self._steps, self.readout(block), gain, e)
             e /= spread[:, None]
-            loops.unfiltered(self.phi, self.steps.which, space.low, space.high, h, gain, e)
-            self._paste(out, block, e)
+            loops.unfiltered(*self._steps, self.readout(block), gain, e)
+            part = out[..., block * WIDTH : (block + 1) * WIDTH]
+            part[...] = e[..., : part.shape[2]]
 
         _ = self.gains
         for _ in ordered_map(of, range(self.n_blocks), self.n_threads):
@@ -196,24 +168,17 @@ class Series:
 
     def last_means(self, y: np.ndarray, block: int) -> np.ndarray:
         """Mean states of a block after all of y (T, n), shape (d, 8)."""
-        space, gain = self.space, self.gains[block][0]
         e = self._block(y[:, None], block)
-        return np.asarray(
-            loops.filtered(self.phi, self.steps.which, space.low, space.high, self.readout(block), gain, e)
-        )[:, 0]
+        return np.asarray(loops.filtered(*self._steps, self.readout(block), self.gains[block][0], e))[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
         """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
         p = len(self.model.parts)
 
         def of(block: int) -> tuple[int, np.ndarray]:
-            gain, spread, predicted = self._room(keep=True)
-            h, space = self.readout(block), self.space
-            self._run(h, gain, spread, predicted)
+            gain, spread, _, predicted = self._gains(block, self.noise.size)
             part = np.empty((self.noise.size, p, p, WIDTH))
-            loops.smoothed(
-                self.phi, self.steps.which, space.low, space.high, h, gain, spread, predicted, space.readouts, part
-            )
+            loops.smoothed(*self._steps, self.readout(block), gain, spread, predicted, self.space.readouts, part)
             first = block * WIDTH
             return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
 
@@ -222,7 +187,7 @@ class Series:
 
 @dataclass(frozen=True)
 class GridCovariance:
-    """The covariance of all values of n sensors at T times, of which a mask says what was observed."""
+    """The covariance of all values of n sensors at T times, of which a mask holds what was observed."""
 
     model: Separable
     sensors: Sensors
@@ -252,7 +217,6 @@ class GridCovariance:
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
         weights = np.array([self.model.shared, self.model.own]) if weights is None else weights
         out = np.empty((len(weights), *flat.shape))
-        edges = list(range(0, flat.shape[1], 64))
 
         def of(first: int) -> None:
             last = min(first + 64, flat.shape[1])
@@ -261,6 +225,6 @@ class GridCovariance:
                 first, last, out,
             )  # fmt: skip
 
-        for _ in ordered_map(of, edges, self.n_threads):
+        for _ in ordered_map(of, range(0, flat.shape[1], 64), self.n_threads):
             pass
         return out.reshape(-1, *x.shape)

@@ -11,46 +11,37 @@ from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
 
 _LARGEST = 1e140  # whose squares are safe in sums
-_LATEST = 1e8  # hours: larger numbers are surely seconds or milliseconds
 _NANOSECONDS = 3.6e12  # in an hour
 
 
 class Clock(NamedTuple):
-    """How a user gives times: plain hours, or dates counted from an origin.
+    """The form of a user's times: plain hours, or dates counted from an origin."""
 
-    Attributes
-    ----------
-    origin : int or None
-        Nanoseconds since 1970 that are hour 0; None where times are numbers.
-    zone : str or None
-        The time zone of dates; they are counted in UTC.
-    """
+    origin: int | None  # nanoseconds since 1970 that are hour 0; None where times are numbers
+    zone: str | None  # of dates, which are counted in UTC
 
-    origin: int | None
-    zone: str | None
-
-    def hours(self, times: Any, name: str = "times") -> np.ndarray:
+    def hours(self, times: Any) -> np.ndarray:
         """Times in hours, float64, shape (T,)."""
-        values, dates, zone = _read(times, name)
+        values, dates, zone = _read(times)
         if dates != (self.origin is not None):
             kinds = ("numbers (hours)", "dates")
             raise checks.type_error(
-                name, f"must be {kinds[self.origin is not None]}, as in `fit`, got {kinds[dates]}"
+                "times", f"must be {kinds[self.origin is not None]}, as in `fit`, got {kinds[dates]}"
             )
         if dates and (zone is None) != (self.zone is None):
             wanted = "no" if self.zone is None else "a"
-            raise checks.value_error(name, f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
+            raise checks.value_error("times", f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
         return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
 
     def times(self, hours: np.ndarray) -> np.ndarray:
-        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours can tell."""
+        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
         if self.origin is None:
             return hours.copy()
         return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
 
 
 class Grid(NamedTuple):
-    """What was observed: nodes (n,), times (T,) in hours, values (T, n) with NaN in gaps."""
+    """Observations: nodes (n,), times (T,) in hours, values (T, n) with NaN in gaps."""
 
     nodes: np.ndarray
     times: np.ndarray
@@ -59,9 +50,9 @@ class Grid(NamedTuple):
 
 def clock_of(times: Any) -> Clock:
     """The clock of the first times that a user gives: dates count from midnight before the first."""
-    values, dates, zone = _read(times, "times")
+    values, dates, zone = _read(times)
     if not dates:
-        if values.size and float(np.abs(values).max()) > _LATEST:
+        if values.size and float(np.abs(values).max()) > 1e8:  # surely seconds or milliseconds
             raise checks.value_error(
                 "times",
                 f"must be hours, got numbers up to {float(np.abs(values).max()):.4g}: if they are seconds since "
@@ -82,7 +73,9 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
         values = _frame_numbers(values)
     elif _is_labelled(values):
         first, second = _axes(values)
-        times = _coordinate(values, first) if times is None else times
+        if times is None and first not in values.coords:
+            raise checks.value_error("times", f"must be given, because Y has no coordinates along {first!r}")
+        times = np.asarray(values.coords[first]) if times is None else times
         if nodes is None and second in values.coords:
             nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
         values = np.asarray(values.transpose(first, second))
@@ -115,7 +108,7 @@ def as_it_came(original: Any, values: np.ndarray) -> Any:
 
 
 def is_frame(values: Any) -> bool:
-    """Whether it is a data frame, as pandas has them."""
+    """True for a data frame, as pandas has them."""
     return hasattr(values, "columns") and hasattr(values, "index")
 
 
@@ -141,7 +134,7 @@ def _frame_numbers(frame: Any) -> np.ndarray:
 
 
 def _is_labelled(values: Any) -> bool:
-    """Whether it is an array with named axes, as xarray has them."""
+    """True for an array with named axes, as xarray has them."""
     return hasattr(values, "dims") and hasattr(values, "coords") and hasattr(values, "transpose")
 
 
@@ -153,19 +146,13 @@ def _axes(array: Any) -> tuple[Any, Any]:
     return (second, first) if str(second).lower() in ("time", "times", "date", "hour") else (first, second)
 
 
-def _coordinate(array: Any, axis: Any) -> Any:
-    if axis not in array.coords:
-        raise checks.value_error("times", f"must be given, because Y has no coordinates along {axis!r}")
-    return np.asarray(array.coords[axis])
-
-
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
-    """As `as_grid`, of one value for each (node, time)."""
+    """The results of `as_grid` for one value for each (node, time)."""
     positions = given_nodes(graph, nodes)
     values = np.asarray(checks.plain("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
-    stamps, dates, _ = _read(times, "times")
+    stamps, dates, _ = _read(times)
     if not positions.shape == values.shape == stamps.shape or values.size == 0:
         raise checks.value_error(
             "y",
@@ -221,50 +208,51 @@ def require_sound(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> N
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise checks.value_error(
-            "Y",
-            f"must be finite, or NaN in gaps, got infinite values, the first in row {row}, column {column}",
+            "Y", f"must be finite, or NaN in gaps, got infinite values, the first in row {row}, column {column}"
         )
     if (np.abs(values) > _LARGEST).any():
         raise checks.value_error("Y", f"must be at most {_LARGEST:g}, whose squares leave float64")
 
 
-def _read(times: Any, name: str) -> tuple[np.ndarray, bool, str | None]:
+def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
     """Hours as float64, or nanoseconds since 1970 as int64; whether they are dates; the time zone of dates."""
-    zone = getattr(times, "tz", None) or getattr(getattr(times, "dt", None), "tz", None)
-    if zone is not None:
-        index = times if hasattr(times, "tz") else times.dt
-        utc = index.tz_convert("UTC")
-        utc = utc.tz_localize(None) if hasattr(times, "tz") else utc.dt.tz_localize(None)
-        return _nanoseconds(np.atleast_1d(np.asarray(utc, dtype="datetime64[ns]")), name), True, str(zone)
+    zone: str | None = None
+    index: Any = times if hasattr(times, "tz") else getattr(times, "dt", None)
+    if getattr(index, "tz", None) is not None:  # pandas
+        zone, utc = str(index.tz), index.tz_convert("UTC")
+        times = np.asarray((utc if index is times else utc.dt).tz_localize(None), dtype="datetime64[ns]")
     array = np.atleast_1d(np.asarray(times))
     if array.ndim != 1:
-        raise checks.value_error(name, f"must have one axis, got {checks.describe(array)}")
-    if array.dtype.kind == "M":
-        return _nanoseconds(array, name), True, None
-    if array.dtype.kind == "m":
-        if np.isnat(array).any():
-            raise checks.value_error(name, "must be durations, got some that are not (NaT)")
+        raise checks.value_error("times", f"must have one axis, got {checks.describe(array)}")
+    if array.dtype.kind == "O" and array.size:
+        array, zone = _plain_dates(array)
+    kind = array.dtype.kind
+    if kind in "mM" and np.isnat(array).any():
+        what = "dates" if kind == "M" else "durations"
+        raise checks.value_error("times", f"must be {what}, got some that are not (NaT)")
+    if kind == "M":
+        return array.astype("datetime64[ns]").astype(np.int64), True, zone
+    if kind == "m":
         return array / np.timedelta64(1, "h"), False, None
-    if array.dtype.kind == "O" and array.size and all(type(t) is datetime.date for t in array):
-        return array.astype("datetime64[ns]").astype(np.int64), True, None
-    if array.dtype.kind == "O" and array.size and all(isinstance(t, datetime.datetime) for t in array):
-        zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
-        if len(zones) > 1:
-            raise checks.value_error(
-                name, f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to one"
-            )
-        plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
-        return np.array(plain, dtype="datetime64[ns]").astype(np.int64), True, zones.pop()
-    if array.dtype.kind not in "iuf":
+    if kind not in "iuf":
         raise checks.type_error(
-            name,
+            "times",
             f"must be numbers (hours) or dates, got {checks.describe(times)}; pandas.to_datetime, or "
             "np.array(times, dtype='datetime64[s]'), makes dates of text, and .to_timestamp() of periods",
         )
-    return checks.finite(name, array.astype(np.float64)), False, None
+    return checks.finite("times", array.astype(np.float64)), False, None
 
 
-def _nanoseconds(dates: np.ndarray, name: str) -> np.ndarray:
-    if np.isnat(dates).any():
-        raise checks.value_error(name, "must be dates, got some that are not (NaT)")
-    return dates.astype("datetime64[ns]").astype(np.int64)
+def _plain_dates(array: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """Python's dates as datetime64 in UTC, and their time zone; other objects as they are."""
+    if all(type(t) is datetime.date for t in array):
+        return array.astype("datetime64[ns]"), None
+    if not all(isinstance(t, datetime.datetime) for t in array):
+        return array, None
+    zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
+    if len(zones) > 1:
+        raise checks.value_error(
+            "times", f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to one"
+        )
+    plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
+    return np.array(plain, dtype="datetime64[ns]"), zones.pop()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphrf._base.cached import cached_property
-from graphrf.gp.inference.solvers import ConjugateGradients, Solution
 from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
+from graphrf.operators.solvers import ConjugateGradients, Solution
 
 # Gaps that are longer than so many times on average are worth a preconditioner. They are long, not scattered, if
 # they are so many times as long as values that are missing independently would make them.
@@ -35,27 +35,16 @@ class ObservedCells:
 
     .. math:: P = (N - N (K + N)^{-1} N)_{mm} + s I.
 
-    Parameters
-    ----------
-    covariance : GridCovariance
-    mask : ndarray of bool, shape (T, n)
-        What was observed.
-    tol : float
-        Of the residual of the equations for z, relative to their right-hand side.
-
-    Notes
-    -----
     A step costs one complete-grid solve, O(n T (n + d)), and two where most values are missing independently.
     """
 
     covariance: GridCovariance
-    mask: np.ndarray
-    tol: float = 1e-4
-    max_iterations: int = 1000
+    mask: np.ndarray  # what was observed, (T, n)
+    tol: float = 1e-4  # of the residual of the equations for z, relative to their right-hand side
 
     @property
     def whole(self) -> bool:
-        """Whether no time has some of the sensors only."""
+        """True if no time has some of the sensors only."""
         return not self.missing.any()
 
     @cached_property
@@ -72,7 +61,7 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """A^-1 y for y (T, R, n), which is not looked at in gaps.
+        """A^-1 y for y (T, R, n), which is not used in gaps.
 
         Returns Lambda [y; z], shape (T, R, n); [y; z], where `start` (T, R, n) has first guesses of z; and how it
         went. The first is A^-1 y where something was observed, and in gaps what remains of the equations for z:
@@ -93,7 +82,7 @@ class ObservedCells:
         def product(x: np.ndarray) -> np.ndarray:
             return self._gathered(self._complete(self._spread(x)))
 
-        solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=self.max_iterations)
+        solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=1000)
         solution = solver.solve_to(rest, min(0.5, tol * scale))
         filled += self._spread(solution.value.reshape(-1, n_columns))
         return self._complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
@@ -106,7 +95,7 @@ class ObservedCells:
 
     @cached_property
     def scattered(self) -> bool:
-        """Whether gaps are about as long as if values were missing independently."""
+        """True if gaps are about as long as if values were missing independently."""
         if self.whole:
             return True
         partly = self.mask.any(axis=1)

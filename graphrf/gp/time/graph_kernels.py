@@ -1,4 +1,4 @@
-"""Covariances among nodes: graph kernels that a fit compares, and what the signal tells of sensors beside them."""
+"""Covariances among nodes: graph kernels that a fit compares, and what the signal shows of sensors beside them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf.gp.settings import AUTO, KERNELS
-from graphrf.gp.training.parameters import lengthscale_unit
+from graphrf.gp.model.settings import AUTO, KERNELS
+from graphrf.gp.routes.lengthscales import lengthscale_unit
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.named import Diffusion, Matern
-from graphrf.kernels.series import kernel_block, kernel_blocks, kernel_diagonal, mean_variance
+from graphrf.operators.series.apply import kernel_block, kernel_blocks, kernel_diagonal, mean_variance
 
-# In the graph's unit of lengthscales, by which neighbours are 1 apart.
-_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Up to so many nodes the Laplacian is decomposed once for all kernels.
 _LARGEST_DENSE = 1_200
 # Of the series, relative to the largest value of a kernel's spectrum.
 _TOL = 1e-8
-# Random vectors that the mean variance is estimated from: 0.4 % on graphs of 10,000 nodes.
-_PROBES = 32
 # What is added to C's diagonal, as a share of its mean, where nodes are predicted from sensors.
 _RIDGE = 0.05
-# Blocks that are kept, of so many numbers at most.
-_KEPT, _LARGEST_KEPT = 4, 5_000_000
 
 
 def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
@@ -39,7 +33,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
     laplacians = ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
     result: list[Kernel] = []
     for laplacian in laplacians:
-        unit = lengthscale_unit(graph, laplacian)
+        lengthscales = lengthscale_unit(graph, laplacian) * np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
         if name == AUTO:
             shapes: list[Kernel] = [Matern(nu=nu, laplacian=laplacian) for nu in (1.0, 2.0)]
             shapes.append(Diffusion(laplacian=laplacian))
@@ -47,7 +41,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
             shapes = [KERNELS[name](laplacian=laplacian)]
         for shape in shapes:
             if "lengthscale" in shape.hyperparameters:
-                result += [shape.replace(lengthscale=unit * scale) for scale in _LENGTHSCALES]
+                result += [shape.replace(lengthscale=float(lengthscale)) for lengthscale in lengthscales]
             else:
                 result.append(shape)
     return result
@@ -115,17 +109,18 @@ class GraphCovariance:
         return kernel.spectrum(eigenvalues, scale), vectors
 
     def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
-        """What was made for a key, once while it is among the last: forecasts ask for the same nodes again."""
+        """The array of a key, made once while it is among the last: forecasts ask for the same nodes again."""
         if key in self._kept:
             return self._kept[key]
         result = made()
-        if result.size <= _LARGEST_KEPT:
-            self._kept = dict([*self._kept.items(), (key, result)][-_KEPT:])
+        if result.size <= 5_000_000:
+            self._kept = dict([*self._kept.items(), (key, result)][-4:])
         return result
 
     def _mean(self, kernel: Kernel) -> float:
         if kernel not in self._means:
-            self._means[kernel] = mean_variance(self._graph, kernel, n_probes=_PROBES, seed=self._seed).value
+            # to 0.4 % on graphs of 10,000 nodes
+            self._means[kernel] = mean_variance(self._graph, kernel, n_probes=32, seed=self._seed).value
         return self._means[kernel]
 
 
@@ -148,17 +143,8 @@ class LearnedCovariance(GraphCovariance):
     whose error r has the covariance that C gives it: a covariance function on all nodes, and C itself if E is C
     and delta is 0. A sensor's row of W is that of the identity.
 
-    Parameters
-    ----------
-    graph : GraphCovariance
-    kernel : Kernel
-    sensors : ndarray of int, shape (n,)
-    share : float
-        w, from 0 to 1.
-    bend : float
-        Of the covariance of what sensors have of their own, see `graphrf.gp.time.covariance.Sensors`.
-    matrix : ndarray, shape (n, n)
-        E.
+    `share` is w, from 0 to 1, `matrix` is E, shape (n, n), and `bend` that of what sensors have of their own, see
+    `graphrf.gp.time.covariance.Sensors`.
 
     Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian alternative to
     Kriging".
@@ -179,11 +165,8 @@ class LearnedCovariance(GraphCovariance):
         # Covariances of errors; those of sensors are 0.
         new, other = self._unseen(rows), self._unseen(columns)
         if new.size and other.size:
-            block = self.graph.block
-            to_sensors, from_sensors = (
-                block(kernel, rows[new], self.sensors),
-                block(kernel, columns[other], self.sensors),
-            )
+            to_sensors = self.graph.block(kernel, rows[new], self.sensors)
+            from_sensors = self.graph.block(kernel, columns[other], self.sensors)
             a, b = left[new], right[other]
             error = near[np.ix_(new, other)] - a @ from_sensors.T - to_sensors @ b.T + a @ self._near @ b.T
             inherited[np.ix_(new, other)] += error

@@ -13,8 +13,6 @@ from scipy.special import ive
 
 from graphrf._base import checks
 
-_LONGEST = 1e9  # hours
-
 
 class TimeKernel:
     """A stationary covariance function k of time with k(0) = 1, as a state-space model.
@@ -28,7 +26,7 @@ class TimeKernel:
     """The hyperparameters that a fit may move, all positive."""
 
     def blocks(self) -> list[int]:
-        """How many states each independent block has."""
+        """The number of states in each independent block."""
         raise NotImplementedError
 
     def readout(self) -> np.ndarray:
@@ -40,7 +38,7 @@ class TimeKernel:
         raise NotImplementedError
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
-        """For each of the steps, shape (u,), the matrix of the conditional mean; shape (u, d, d), by blocks."""
+        """The matrix of the conditional mean for each of the steps, shape (u,); shape (u, d, d), by blocks."""
         raise NotImplementedError
 
     def replace(self, **changes: Any) -> TimeKernel:
@@ -57,7 +55,7 @@ class TimeKernel:
 
 def _positive(kernel: TimeKernel, *names: str) -> None:
     for name in names:
-        value = checks.number(name, getattr(kernel, name), low=0, high=_LONGEST, include_low=False)
+        value = checks.number(name, getattr(kernel, name), low=0, high=1e9, include_low=False)
         object.__setattr__(kernel, name, value)
 
 
@@ -107,7 +105,7 @@ class MaternTime(TimeKernel):
         return np.eye(self.blocks()[0])[0]
 
     def stationary(self) -> np.ndarray:
-        """Of the process and its derivatives, each in units of its rate to the derivative's order."""
+        """The covariance of the process and its derivatives, each in units of its rate to its order."""
         if self.nu < 2:
             return np.eye(self.blocks()[0])
         return np.array([[1, 0, -1 / 3], [0, 1 / 3, 0], [-1 / 3, 0, 1]])
@@ -196,7 +194,7 @@ class PeriodicTime(TimeKernel):
 
 @dataclass(frozen=True)
 class ConstantTime(TimeKernel):
-    """What does not change with time, k = 1: a level.
+    """A level that does not change with time, k = 1.
 
     Examples
     --------
@@ -226,7 +224,7 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, times: np.ndarray) -> Steps:
-        """Of increasing times in hours; lengths that differ by rounding only are one."""
+        """Steps between increasing times in hours; lengths that differ by rounding only are one."""
         steps = np.diff(times)
         # Rounding of the times themselves, so that equal steps of a long axis stay one.
         unit = 1e-12 * max(1.0, float(np.abs(times).max()))

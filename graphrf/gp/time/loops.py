@@ -22,17 +22,57 @@ WIDTH = 8
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _advance(v, scratch, phi, low, high, stationary):  # type: ignore[no-untyped-def]
+def moved(f, low, high, x, new):  # type: ignore[no-untyped-def]
+    """new <- f x for x (d, R, 8), with f by blocks."""
+    for i in range(low.size):
+        for r in range(x.shape[1]):
+            for m in range(WIDTH):
+                new[i, r, m] = 0.0
+        for k in range(low[i], high[i]):
+            w = f[i, k]
+            for r in range(x.shape[1]):
+                for m in range(WIDTH):
+                    new[i, r, m] += w * x[k, r, m]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
+    """q <- f^T q f for q (d, d, 8)."""
+    moved(f.T, low, high, q, scratch)
+    for i in range(low.size):
+        for j in range(low.size):
+            for m in range(WIDTH):
+                q[i, j, m] = 0.0
+            for k in range(low[j], high[j]):
+                w = f[k, j]
+                for m in range(WIDTH):
+                    q[i, j, m] += scratch[i, k, m] * w
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def observed(v, h, noise, gain, spread):  # type: ignore[no-untyped-def]
+    """gain (d, 8) <- v h, and spread (8,) <- h^T v h + noise."""
+    for m in range(WIDTH):
+        spread[m] = noise
+    for i in range(v.shape[0]):
+        for m in range(WIDTH):
+            gain[i, m] = 0.0
+        for j in range(v.shape[0]):
+            for m in range(WIDTH):
+                gain[i, m] += v[i, j, m] * h[j, m]
+        for m in range(WIDTH):
+            spread[m] += h[i, m] * gain[i, m]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def advance(v, scratch, phi, low, high, stationary):  # type: ignore[no-untyped-def]
     """v <- phi (v - stationary) phi^T + stationary."""
     d = low.size
     for i in range(d):
         for j in range(d):
             for m in range(WIDTH):
-                scratch[i, j, m] = 0.0
-            for k in range(low[i], high[i]):
-                f, p = phi[i, k], stationary[k, j]
-                for m in range(WIDTH):
-                    scratch[i, j, m] += f * (v[k, j, m] - p)
+                v[i, j, m] -= stationary[i, j]
+    moved(phi, low, high, v, scratch)
     for i in range(d):
         for j in range(i + 1):
             for m in range(WIDTH):
@@ -52,40 +92,23 @@ def gains(phi, which, low, high, stationary, h, noise, gain, spread, predicted):
     Returns V after the last observation, (d, d, 8).
     """
     d = low.size
-    v = np.empty((d, d, WIDTH))
+    v = np.repeat(stationary, WIDTH).reshape(d, d, WIDTH)
     scratch = np.empty((d, d, WIDTH))
-    for i in range(d):
-        for j in range(d):
-            for m in range(WIDTH):
-                v[i, j, m] = stationary[i, j]
     keep = predicted.shape[0] > 0
     for t in range(noise.size):
         if t > 0:
-            _advance(v, scratch, phi[which[t]], low, high, stationary)
+            advance(v, scratch, phi[which[t]], low, high, stationary)
         if keep:
             for i in range(d):
                 for j in range(d):
                     for m in range(WIDTH):
                         predicted[t, i, j, m] = v[i, j, m]
-        s = noise[t]
-        for m in range(WIDTH):
-            spread[t, m] = s
-        if s == np.inf:
-            for i in range(d):
-                for m in range(WIDTH):
-                    gain[t, i, m] = 0.0
+        observed(v, h, noise[t], gain[t], spread[t])
+        for i in range(d):
+            for m in range(WIDTH):
+                gain[t, i, m] /= spread[t, m]  # 0 where the noise is infinite
+        if noise[t] == np.inf:
             continue
-        for i in range(d):
-            for m in range(WIDTH):
-                gain[t, i, m] = 0.0
-            for j in range(d):
-                for m in range(WIDTH):
-                    gain[t, i, m] += v[i, j, m] * h[j, m]
-            for m in range(WIDTH):
-                spread[t, m] += h[i, m] * gain[t, i, m]
-        for i in range(d):
-            for m in range(WIDTH):
-                gain[t, i, m] /= spread[t, m]
         for i in range(d):
             for j in range(d):
                 for m in range(WIDTH):
@@ -101,16 +124,7 @@ def filtered(phi, which, low, high, h, gain, y):  # type: ignore[no-untyped-def]
     new = np.zeros((d, n_columns, WIDTH))
     for t in range(y.shape[0]):
         if t > 0:
-            f = phi[which[t]]
-            for i in range(d):
-                for r in range(n_columns):
-                    for m in range(WIDTH):
-                        new[i, r, m] = 0.0
-                for k in range(low[i], high[i]):
-                    w = f[i, k]
-                    for r in range(n_columns):
-                        for m in range(WIDTH):
-                            new[i, r, m] += w * x[k, r, m]
+            moved(phi[which[t]], low, high, x, new)
             x, new = new, x
         for i in range(d):
             for r in range(n_columns):
@@ -140,16 +154,7 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
             for r in range(n_columns):
                 for m in range(WIDTH):
                     x[i, r, m] -= h[i, m] * e[t, r, m]
-        f = phi[which[t]]
-        for i in range(d):
-            for r in range(n_columns):
-                for m in range(WIDTH):
-                    new[i, r, m] = 0.0
-            for k in range(low[i], high[i]):
-                w = f[k, i]
-                for r in range(n_columns):
-                    for m in range(WIDTH):
-                        new[i, r, m] += w * x[k, r, m]
+        moved(phi[which[t]].T, low, high, x, new)
         x, new = new, x
 
 
@@ -208,23 +213,7 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, out): 
                     for m in range(WIDTH):
                         out[t, a, b, m] += e * left[b, i, m] - left[a, i, m] * right[b, i, m]
         if t > 0:
-            f = phi[which[t]]
-            for i in range(d):
-                for j in range(d):
-                    for m in range(WIDTH):
-                        scratch[i, j, m] = 0.0
-                    for k in range(low[i], high[i]):
-                        w = f[k, i]
-                        for m in range(WIDTH):
-                            scratch[i, j, m] += w * q[k, j, m]
-            for i in range(d):
-                for j in range(d):
-                    for m in range(WIDTH):
-                        q[i, j, m] = 0.0
-                    for k in range(low[j], high[j]):
-                        w = f[k, j]
-                        for m in range(WIDTH):
-                            q[i, j, m] += scratch[i, k, m] * w
+            moved_back(phi[which[t]], low, high, q, scratch)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -243,20 +232,15 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
                 ends[i] = readouts[a, i]
                 for k in range(low[i], high[i]):
                     owner[k] = a
-    z = np.zeros((d, width))
-    new = np.zeros((d, width))
+    eights = -(-width // WIDTH)
+    states = np.zeros((d, eights, WIDTH))
+    new = np.zeros((d, eights, WIDTH))
     n_times = x.shape[0]
     for t in range(n_times):
         if t > 0:
-            f = phi[which[t]]
-            for i in range(d):
-                for c in range(width):
-                    new[i, c] = 0.0
-                for k in range(low[i], high[i]):
-                    w = f[i, k]
-                    for c in range(width):
-                        new[i, c] += w * z[k, c]
-            z, new = new, z
+            moved(phi[which[t]], low, high, states, new)
+            states, new = new, states
+        z = states.reshape(d, eights * WIDTH)
         for a in range(weights.shape[0]):
             for c in range(first, last):
                 out[a, t, c] = 0.0
@@ -270,23 +254,16 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
                     w = ends[i] * weights[a, owner[i]]
                     for c in range(width):
                         out[a, t, first + c] += w * z[i, c]
-    for i in range(d):
-        for c in range(width):
-            z[i, c] = 0.0
+    states = np.zeros((d, eights, WIDTH))
     for t in range(n_times - 2, -1, -1):
-        f = phi[which[t + 1]]
+        z = states.reshape(d, eights * WIDTH)
         for i in range(d):
             if ends[i] != 0.0:
                 for c in range(width):
                     z[i, c] += ends[i] * x[t + 1, first + c]
-        for i in range(d):
-            for c in range(width):
-                new[i, c] = 0.0
-            for k in range(low[i], high[i]):
-                w = f[k, i]
-                for c in range(width):
-                    new[i, c] += w * z[k, c]
-        z, new = new, z
+        moved(phi[which[t + 1]].T, low, high, states, new)
+        states, new = new, states
+        z = states.reshape(d, eights * WIDTH)
         for i in range(d):
             if starts[i] != 0.0:
                 for a in range(weights.shape[0]):
@@ -326,23 +303,16 @@ def simulated(phi, which, root, first, low, high, readout, normals, out):  # typ
 def stepped(phi, low, high, stationary, h, noise, y, v, x):  # type: ignore[no-untyped-def]
     """One step of the filter: means x (d, 8) and covariances v (d, d, 8) go on by phi, and see y (8,)."""
     d = low.size
-    _advance(v, np.empty((d, d, WIDTH)), phi, low, high, stationary)
+    advance(v, np.empty((d, d, WIDTH)), phi, low, high, stationary)
     old = x.copy()
-    for i in range(d):
-        for m in range(WIDTH):
-            x[i, m] = 0.0
-        for k in range(low[i], high[i]):
-            for m in range(WIDTH):
-                x[i, m] += phi[i, k] * old[k, m]
-    gain = np.zeros((d, WIDTH))
+    moved(phi, low, high, old.reshape(d, 1, WIDTH), x.reshape(d, 1, WIDTH))
+    gain, spread = np.empty((d, WIDTH)), np.empty(WIDTH)
+    observed(v, h, noise, gain, spread)
     for m in range(WIDTH):
-        spread, error = noise, y[m]
+        error = y[m]
         for i in range(d):
-            for j in range(d):
-                gain[i, m] += v[i, j, m] * h[j, m]
-            spread += h[i, m] * gain[i, m]
             error -= h[i, m] * x[i, m]
         for i in range(d):
-            x[i, m] += gain[i, m] * error / spread
+            x[i, m] += gain[i, m] * error / spread[m]
             for j in range(d):
-                v[i, j, m] -= gain[i, m] * gain[j, m] / spread
+                v[i, j, m] -= gain[i, m] * gain[j, m] / spread[m]

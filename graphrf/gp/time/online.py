@@ -16,23 +16,13 @@ from graphrf.gp.time.loops import WIDTH
 class Filter:
     """The states of all series given what was observed until a time.
 
-    Parameters
-    ----------
-    series : Series
-    time : float
-        Of the last observation, in hours.
-    means : ndarray, shape (blocks, d, 8)
-    covariances : ndarray, shape (blocks, d, d, 8)
-
-    Notes
-    -----
     A step costs O(n d^2), whatever came before.
     """
 
     series: Series
-    time: float
-    means: np.ndarray
-    covariances: np.ndarray
+    time: float  # of the last observation, in hours
+    means: np.ndarray  # (blocks, d, 8)
+    covariances: np.ndarray  # (blocks, d, d, 8)
 
     @classmethod
     def of(cls, series: Series, y: np.ndarray, time: float) -> Filter:

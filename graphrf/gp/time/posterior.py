@@ -10,45 +10,30 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
-from graphrf.gp.inference.posterior import SolverWarning
-from graphrf.gp.inference.solvers import Solution
+from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.online import Filter
-
-# Numbers in the arrays of a block of draws.
-_BLOCK_NUMBERS = 10_000_000
-# Of the solves of draws that only make variances.
-_DRAW_TOL = 1e-2
+from graphrf.operators.solvers import Solution
 
 
 class Places(NamedTuple):
-    """Queried nodes as the sensors see them.
+    """Queried nodes as the sensors see them."""
 
-    Attributes
-    ----------
-    covariance : ndarray, shape (q, n)
-        C between queried nodes and sensors.
-    among : ndarray, shape (q, q), or (q,)
-        C among them, or its diagonal where no joint draws are wanted.
-    sensor : ndarray of int, shape (q,)
-        Which sensor each is; -1: none.
-    """
-
-    covariance: np.ndarray
-    among: np.ndarray
-    sensor: np.ndarray
+    covariance: np.ndarray  # C between queried nodes and sensors, (q, n)
+    among: np.ndarray  # C among them, (q, q), or (q,) its diagonal where no joint draws are wanted
+    sensor: np.ndarray  # which sensor each is; -1: none
 
 
 class _Projection(NamedTuple):
     """A queried node's part p as a sum over the series' unit-variance parts, and what remains."""
 
     coefficients: np.ndarray  # (p, q, n)
-    remainder: np.ndarray  # (p, q, q) or (p, q): covariances of what no sensor tells
+    remainder: np.ndarray  # (p, q, q) or (p, q): covariances of what no sensor determines
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class TimePosterior:
     r"""f given y at the observed cells of a grid, hyperparameters known and the mean taken off.
 
@@ -56,23 +41,15 @@ class TimePosterior:
     alpha = A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all
     sensors or none, variances are exact, by the smoother of each series. Else they are means of squared errors
     of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the distribution of
-    the posterior's), with what no sensor tells added exactly.
+    the posterior's), with what no sensor determines added exactly.
 
-    Parameters
-    ----------
-    cells : ObservedCells
-    y : ndarray, shape (T, n)
-        Without its mean; not looked at in gaps.
-    n_draws : int
-        For variances where there are gaps; their relative error is sqrt(2 / n_draws).
-    seed : int
-    before : TimePosterior, optional
-        Given the first of these times only: where filters and conjugate gradients go on from. It is not kept.
+    `before` is the posterior given the first of these times only, from which filters and conjugate gradients go
+    on. It is not kept.
     """
 
     cells: ObservedCells
-    y: np.ndarray
-    n_draws: int
+    y: np.ndarray  # (T, n), without its mean; not used in gaps
+    n_draws: int  # for variances where there are gaps; their relative error is sqrt(2 / n_draws)
     seed: int
     before: TimePosterior | None = None
     _start: np.ndarray | None = field(init=False, default=None)
@@ -84,20 +61,18 @@ class TimePosterior:
 
     def __post_init__(self) -> None:
         """Takes from the posterior before what this one goes on from, and lets it go."""
-        start, states, before = None, None, self.before
+        before, self.before = self.before, None
         if before is not None and self.cells.whole and before.states is not None:
             new = slice(before.covariance.times.size, None)
             more = self.y[new] @ self.covariance.sensors.vectors
-            states = before.states.observed(self.covariance.times[new], more)
+            self._states = before.states.observed(self.covariance.times[new], more)
         elif before is not None:
-            start = np.zeros(self.y.shape)
-            start[: before.covariance.times.size] = before.solution[1]
-        for name, value in (("_start", start), ("_states", states), ("before", None)):
-            object.__setattr__(self, name, value)
+            self._start = np.zeros(self.y.shape)
+            self._start[: before.covariance.times.size] = before.solution[1]
 
     @property
     def outcome(self) -> Solution:
-        """How the solve went; a direct one is left until it is needed."""
+        """The outcome of the solve; a direct one is left until it is needed."""
         return Solution(np.zeros(0), True, 0, 0.0) if self.cells.whole else self.solution[2]
 
     @cached_property
@@ -118,7 +93,7 @@ class TimePosterior:
         return Filter.of(self.cells.series, y, float(self.covariance.times[-1]))
 
     def _ahead(self, projection: _Projection, times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Means and variances of what sensors tell, if all times are from the last observed on."""
+        """Means and variances of what sensors determine, if all times are from the last observed on."""
         if times[0] < self.covariance.times[-1] or self.states is None:
             return None
         return self.states.ahead(times, projection.coefficients)
@@ -143,7 +118,7 @@ class TimePosterior:
         total = np.zeros((times.size, places.sensor.size))
         done = 0
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
-            errors = self._errors(projection, places, times, count, rng, _DRAW_TOL)
+            errors = self._errors(projection, places, times, count, rng, 1e-2)
             total += (errors**2).sum(axis=1)
             done += count
         return total / done + rest
@@ -212,7 +187,7 @@ class TimePosterior:
         return _Projection(np.array(coefficients), np.array(remainders))
 
     def _smoothed(self, projection: _Projection, times: np.ndarray) -> np.ndarray:
-        """Exact variances of what sensors tell, on a grid without partly observed times."""
+        """Exact variances of what sensors determine, on a grid without partly observed times."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
         noise = np.full(grid.size, np.inf)
         noise[of_grid] = np.where(self.cells.mask.any(axis=1), self.covariance.model.noise, np.inf)
@@ -230,7 +205,7 @@ class TimePosterior:
     ) -> Iterator[tuple[np.random.Generator, int]]:
         """Generators with how many draws to make by each."""
         n_times, n = n_times + self.covariance.times.size, max(self.covariance.sensors.eigenvalues.size, n_queried)
-        count = int(np.clip(_BLOCK_NUMBERS // (n_times * n * 4), 1, 256))
+        count = int(np.clip(10_000_000 // (n_times * n * 4), 1, 256))  # four arrays of 80 MB
         for block, done in enumerate(range(0, n_draws, count)):
             rng = np.random.default_rng([self.seed if seed is None else seed, 2, block])
             yield rng, min(count, n_draws - done)
@@ -256,7 +231,7 @@ class TimePosterior:
         self, projection: _Projection, places: Places, times: np.ndarray, count: int, rng: np.random.Generator,
         tol: float = 0.0,
     ) -> np.ndarray:  # fmt: skip
-        """Draws of f - E[f | y], but for what no sensor tells: shape (t, count, q)."""
+        """Draws of f - E[f | y], but for what no sensor determines: shape (t, count, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
         parts, y = self._prior(grid, count, rng, of_grid)
         # A looser solve makes larger errors, and so larger variances.

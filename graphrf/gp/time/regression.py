@@ -14,20 +14,13 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.gp.inference.posterior import LARGEST_JOINT
-from graphrf.gp.settings import AUTO
+from graphrf.gp.model.answers import check_deviations
+from graphrf.gp.model.estimator import forget
+from graphrf.gp.model.settings import AUTO
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.time.calibration import concerns, standardised_errors
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
-from graphrf.gp.time.data import (
-    Clock,
-    Grid,
-    as_grid,
-    as_it_came,
-    checked_grid,
-    clock_of,
-    long_form,
-    require_sound,
-)
+from graphrf.gp.time.data import Clock, Grid, as_grid, as_it_came, checked_grid, clock_of, long_form, require_sound
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
@@ -37,10 +30,7 @@ from graphrf.gp.time.training.search import Task, automatic_parts, train
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel
 
-_FIRST_NOISE = 0.05  # of y's variance, where the search begins
 _LARGEST_SENSORS = 5_000
-_NAMED = 5  # nodes in a warning
-_VALUES_EACH = 5  # values for each hyperparameter, below which a fit warns
 
 
 class GraphTimeGPRegressor(SavedTime, BaseEstimator):
@@ -136,12 +126,6 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     True
     """
 
-    kernel_: Kernel
-    parts_: tuple[Part, ...]
-    noise_: float
-    mean_: float
-    sensors_: np.ndarray
-
     def __init__(
         self,
         graph: Graph,
@@ -199,7 +183,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             few extreme values dominate the variances; and of sensors that show one value throughout.
         """
         kernels = self._checked()
-        self._forget()
+        forget(self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained"))
         if y is not None:
             if nodes is not None:
                 raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
@@ -227,12 +211,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             task = Task(residual, mask, grid.times, matrices.__getitem__, seed, thread_count(self.n_threads))
             with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
                 found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
-            model, kernel, value, trained = (
-                found.model,
-                found.kernel,
-                found.log_marginal_likelihood,
-                found.converged,
-            )
+            model, kernel, value, trained = found[:4]
             if found.empirical is not None:
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, found.share, found.bend, found.empirical
@@ -253,11 +232,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             "fit fewer times, or a time kernel of fewer states",
         )  # fmt: skip
         with blas_threads(1):
-            sensors = (
-                Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes), covariance.bend)
-                if before is None
-                else before.covariance.sensors
-            )
+            if before is None:
+                sensors = Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes), covariance.bend)
+            else:
+                sensors = before.covariance.sensors
             cells = ObservedCells(
                 GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
             )
@@ -349,10 +327,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return self._predicted(nodes, self._asked(times), return_std)
 
     def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
-        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-            raise checks.value_error(
-                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-            )
+        check_deviations(return_std)
         places, columns, hours, rows = self._query(nodes, hours, "variances" if return_std else "means")
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
@@ -368,7 +343,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         ----------
         Y : array_like, shape (t, q), DataFrame or DataArray
             Such as was given to `fit`, with NaN in gaps, for any nodes and increasing times. Its values stay and
-            are not looked at: what is known is what was given to `fit` and `update`.
+            are not used: what is known is what was given to `fit` and `update`.
         times, nodes
             See `fit`.
         return_std : bool or "observation"
@@ -435,10 +410,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return places, columns, hours, rows
 
     def _warn(self) -> None:
-        """Warn where observations are few, or not as the fitted model says."""
+        """Warn where observations are few, or not as the fitted model predicts."""
         grid, covariance = self._grid, self._posterior.covariance
         n_trained = 1 + sum(2 + len(part.kernel.trained) for part in self.parts_)
-        if self.optimize and self.n_observations_ < _VALUES_EACH * n_trained:
+        if self.optimize and self.n_observations_ < 5 * n_trained:
             warn(
                 f"{n_trained} hyperparameters are trained on {self.n_observations_} values, of "
                 f"{grid.values.size} on the grid: these depend on the starting values, and so do intervals; "
@@ -450,8 +425,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             )
         rows = np.searchsorted(self._hours, grid.times)
         for words, sensors in concerns(errors, grid.values, rows):
-            named = ", ".join(repr(self.graph.nodes[grid.nodes[i]]) for i in sensors[:_NAMED])
-            more = f" and {len(sensors) - _NAMED} more" if len(sensors) > _NAMED else ""
+            named = ", ".join(repr(self.graph.nodes[grid.nodes[i]]) for i in sensors[:5])
+            more = f" and {len(sensors) - 5} more" if len(sensors) > 5 else ""
             warn(words.format(nodes=f"node{'s' if len(sensors) > 1 else ''} {named}{more}"))
 
     # -- checks ------------------------------------------------------------------------------------
@@ -462,11 +437,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         kernels = candidate_kernels(self.graph, self.kernel)
         for kernel in kernels:
             kernel.check_graph(self.graph)
-        self._given_parts()
+        parts = self._given_parts()
+        known = bool(parts) and all(isinstance(part, Part) for part in parts)
         checks.flag("optimize", self.optimize)
         if self.noise is not None:
             checks.number("noise", self.noise, low=0, include_low=False)
-        if not self.optimize and (len(kernels) > 1 or self.noise is None or not self._has_variances()):
+        if not self.optimize and (len(kernels) > 1 or self.noise is None or not known):
             raise checks.value_error(
                 "optimize", "= False needs a Kernel as `kernel`, Parts as `time_kernel`, and `noise`"
             )
@@ -477,7 +453,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return kernels
 
     def _given_parts(self) -> list[Any]:
-        """What `time_kernel` holds: time kernels and parts; nothing for "auto"."""
+        """The time kernels and parts in `time_kernel`; none for "auto"."""
         given = self.time_kernel
         if isinstance(given, str):
             checks.choice("time_kernel", given, ("auto",))
@@ -500,10 +476,6 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             raise checks.value_error("time_kernel", "must hold at least one kernel, got none")
         return listed
 
-    def _has_variances(self) -> bool:
-        parts = self._given_parts()
-        return bool(parts) and all(isinstance(part, Part) for part in parts)
-
     def _start(self, grid: Grid, variance: float) -> Separable:
         """The model that training begins with."""
         largest = float(np.nanmax(np.abs(grid.values)))
@@ -524,13 +496,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             parts = tuple(
                 part._replace(shared=max(part.shared, least), own=max(part.own, least)) for part in parts
             )
-        return Separable(parts, _FIRST_NOISE * variance if self.noise is None else float(self.noise))
-
-    def _forget(self) -> None:
-        """Be unfitted, so that a fit that fails leaves nothing of the one before."""
-        private = ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained")
-        for name in [name for name in vars(self) if name.endswith("_") or name in private]:
-            delattr(self, name)
+        return Separable(parts, 0.05 * variance if self.noise is None else float(self.noise))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):

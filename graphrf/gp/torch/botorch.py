@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphrf._base import checks
-from graphrf.gp.inference.posterior import LARGEST_JOINT
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.regression import GraphGPRegressor
 from graphrf.gp.torch.kernel import node_ids, node_tensor
 
@@ -83,7 +83,7 @@ class GraphGPModel(FantasizeMixin, Model):
         if not isinstance(regressor, GraphGPRegressor):
             raise checks.type_error("regressor", f"must be a GraphGPRegressor, got {checks.describe(regressor)}")
         self._gp = regressor
-        # one prediction says how many outputs there are, and that the regressor is fitted
+        # one prediction has as many outputs as there are, and needs a fitted regressor
         mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
         self._outputs = list(range(1 if mean.ndim == 1 else mean.shape[1]))
         self._imagined: _Imagined | None = None
@@ -93,7 +93,7 @@ class GraphGPModel(FantasizeMixin, Model):
             self.likelihood.noise = max(float(np.mean(regressor.noise_)), np.finfo(np.float64).tiny)
 
     def extra_repr(self) -> str:
-        """What torch prints between the brackets."""
+        """The text that torch prints between the brackets."""
         return f"{self._gp.graph!r}, {self._gp.kernel_!r}, num_outputs={self.num_outputs}"
 
     @property
@@ -140,9 +140,7 @@ class GraphGPModel(FantasizeMixin, Model):
         nodes and n^3 / 3 operations for each batch. Where a node stands twice in a batch the covariance is
         singular, and linear_operator warns when it adds jitter to sample from it.
         """
-        if not isinstance(X, Tensor) or X.ndim < 2:
-            raise checks.value_error("X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
-        nodes = node_ids("X", X)
+        nodes = _batches(X)
         like = X if X.is_floating_point() else torch.zeros((), dtype=torch.float64, device=X.device)
         chosen = list(range(self.num_outputs))
         if output_indices is not None:
@@ -183,9 +181,7 @@ class GraphGPModel(FantasizeMixin, Model):
         ------
         ValueError
         """
-        if not isinstance(X, Tensor) or X.ndim < 2:
-            raise checks.value_error("X", f"must be a tensor of shape (..., n, 1), got {checks.describe(X)}")
-        nodes = node_ids("X", X)
+        nodes = _batches(X)
         if not isinstance(Y, Tensor) or Y.shape[-2:] != (nodes.shape[-1], self.num_outputs):
             raise checks.value_error(
                 "Y", f"must have shape (..., {nodes.shape[-1]}, {self.num_outputs}), got {checks.describe(Y)}"
@@ -211,7 +207,7 @@ class GraphGPModel(FantasizeMixin, Model):
         return X
 
     def _noise(self, given: bool | Tensor, mean: Tensor, output: int) -> Tensor:
-        """What is added to the covariance of an output."""
+        """The noise that is added to the covariance of an output."""
         if isinstance(given, Tensor):
             given = given.to(mean).expand(*mean.shape, self.num_outputs)
             return torch.diag_embed(given[..., output])
@@ -273,6 +269,13 @@ class GraphGPModel(FantasizeMixin, Model):
             return np.concatenate(means), np.concatenate(covariances)
         mean, covariance = self._gp.predict(asked, return_cov=True, latent=True)
         return mean.reshape(distinct.size, -1)[at], covariance[at[:, :, None], at[:, None, :]]
+
+
+def _batches(X: Tensor) -> np.ndarray:
+    """Nodes of shape (..., q, 1), without the last axis."""
+    if not isinstance(X, Tensor) or X.ndim < 2:
+        raise checks.value_error("X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
+    return node_ids("X", X)
 
 
 def _joined(before: _Imagined, after: _Imagined) -> _Imagined:

@@ -21,8 +21,8 @@ from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_ind
 from graphrf.features.features import Features
 from graphrf.features.tensor import csr_tensor, row_squares
 from graphrf.gp.torch.factor import TorchFactor
-from graphrf.kernels.chebyshev_sums import ChebyshevSum
-from graphrf.kernels.series_factor import SeriesFactor
+from graphrf.operators.series.chebyshev_sums import ChebyshevSum
+from graphrf.operators.series.series_factor import SeriesFactor
 
 # Gathered numbers (entries x columns) worked on at once: temporaries of 512 MB in float32.
 _GATHERED = 2**27
@@ -36,23 +36,16 @@ class TorchFeatureFactor(TorchFactor):
     r"""The factor of sampled features on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
     One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
-    over its visits, of count c after k steps. Values are made anew when f changes, by one pass over the visits;
+    over its visits, of count c after k steps. Values are made again when f changes, by one pass over the visits;
     products are those of the CSR matrix, and of its transpose, whose order is kept from the first time it is
     needed. The gradient gathers <y_i, x_v> for each entry.
 
     Values are sums in float64 in the order of the visits, without atomic additions: the same bits in every run.
     Products and gradients on CUDA are added up in no fixed order, so they repeat to rounding only.
 
-    Parameters
-    ----------
-    features : Features
-        Their own record is used where it lies on the device, and copied there where it does not.
-    device : torch.device
-    dtype : torch.dtype
-        float32 or float64, of values and products.
+    The features' own record is used where it lies on the device, and copied there where it does not. Values and
+    products are of `dtype`, float32 or float64.
 
-    Notes
-    -----
     Memory on the device besides the record (4 bytes per visit, 6 an entry): 16 bytes per row, 8 a node, and for
     each entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on.
     In float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes
@@ -76,15 +69,12 @@ class TorchFeatureFactor(TorchFactor):
         self._pattern_t: tuple[Tensor, Tensor, Tensor] | None = None
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
-        """F x."""
         return self._matrix(f) @ x
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
-        """F^T y."""
         return self._transpose(f) @ y
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
-        """<y, P_k x> for k < size."""
         at_once = min(VISITS_AT_ONCE, max(1, _GATHERED // x.shape[1]))
         sums = step_products(self._record, self._roots, x, y, self._walkers.numel(), at_once)
         sums /= self._walkers
@@ -155,16 +145,8 @@ class TorchSeriesFactor(TorchFactor):
     Laplacian, 2 W - I for the combinatorial one. A kernel needs far fewer of them, in products and gradients alike
     (combinatorial `Diffusion` of lengthscale 3 on a graph of largest degree 294: 196 for 1,577 powers).
 
-    Parameters
-    ----------
-    series : SeriesFactor
-        Whose rows; its `max_length` is of no account, the modulation says how many terms there are.
-    device : torch.device
-    dtype : torch.dtype
-        float32 or float64.
+    The `max_length` of `series` is of no account: the modulation has as many terms as there are.
 
-    Notes
-    -----
     Memory on the device: the walk matrix, and four blocks of N x p numbers.
 
     F F^T = sum_k s_k T_k(M) with s the 2 L + 1 Chebyshev coefficients of the squared series, so that entries of
@@ -185,14 +167,13 @@ class TorchSeriesFactor(TorchFactor):
             self._host = series.doubled.astype(np.float32 if dtype == torch.float32 else np.float64)
         self._nodes = torch.from_numpy(np.array(series.nodes)).to(device)
         self._series = series
-        self._kept = _KeptTerms()  # shared by all that is taken from this one
+        # The last rows whose terms were made, and these; shared by all that is taken from this one.
+        self._kept: list[tuple[Tensor, Tensor]] = []
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
-        """F x."""
         return self._whole(f, x).index_select(0, self._nodes)
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
-        """F^T y."""
         return self._whole(f, self._spread(y))
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
@@ -217,17 +198,17 @@ class TorchSeriesFactor(TorchFactor):
         most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
         if size > most:
             return None
-        terms = self._kept.of(self._nodes)
+        terms = next((made for nodes, made in self._kept[:] if torch.equal(nodes, self._nodes)), None)
         if terms is None or len(terms) < size:
             if not (f.requires_grad and torch.is_grad_enabled()):
                 return None
             # some more, for longer lengthscales to come
-            terms = self._kept.keep(self._nodes, self._gram_terms(min(most, size + size // 2)))
+            terms = self._gram_terms(min(most, size + size // 2))
+            self._kept[:] = [(self._nodes, terms)]
         sums = _squared(f.to(terms.dtype)) @ terms[:size]
         return sums[_triangle(n, self._device)].to(f.dtype)
 
     def take(self, rows: Tensor | np.ndarray) -> TorchSeriesFactor:
-        """The factor of some of the rows."""
         other = object.__new__(TorchSeriesFactor)
         other.__dict__.update(self.__dict__)
         other._nodes = self._nodes[row_index(rows, self.shape[0], self._device)]
@@ -290,25 +271,8 @@ class TorchSeriesFactor(TorchFactor):
         return torch.from_numpy(self._host @ x.numpy())
 
 
-class _KeptTerms:
-    """The entries of Chebyshev polynomials among the last set of rows that they were made for."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Tensor, Tensor] | None = None
-
-    def of(self, nodes: Tensor) -> Tensor | None:
-        """The terms among these rows, if they were the last ones."""
-        last = self._last  # read once and replaced whole: another thread may be doing the same
-        return last[1] if last is not None and torch.equal(last[0], nodes) else None
-
-    def keep(self, nodes: Tensor, terms: Tensor) -> Tensor:
-        """Keep these instead of those before."""
-        self._last = nodes, terms
-        return terms
-
-
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """Where the entries of a symmetric matrix are among those that `_gram_terms` holds, shape (n, n)."""
+    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n, n)."""
     every = torch.arange(n, device=device)
     row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
     return column * (column + 1) // 2 + row

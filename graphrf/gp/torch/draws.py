@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.torch.kernel import GRFKernel
 from graphrf.gp.torch.operator import FactorOperator
 
@@ -28,17 +28,13 @@ _one_solve = threading.Lock()
 
 
 def _forked() -> None:
-    """In a forked child, the thread that held the lock is gone."""
+    """A new lock in a forked child, where the thread that held the old one is gone."""
     global _one_solve
     _one_solve = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-# Solves of what the one before has left, and the least that each is asked to reach of it.
-_ROUNDS = 5
-_LEAST = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,11 +131,11 @@ def pathwise_draws(
     K_qq - K_qx A^-1 K_xq. Variances estimated from s draws have the relative error sqrt(2 / s).
 
     Cost: one product with F_x and one with F_x^T on s columns, and one of each for every iteration and every
-    round; memory: 2 N s numbers and about ten times m s. A round starts anew from what the one before has left of
+    round; memory: 2 N s numbers and about ten times m s. A round starts from what the one before has left of
     b, and is the last one if it does not halve the largest residual. Threads that draw at once solve in turn.
 
     Source: Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions from
-    Gaussian Process Posteriors"; see `graphrf.gp.inference.pathwise` for the same in numpy.
+    Gaussian Process Posteriors"; see `graphrf.gp.posterior.pathwise` for the same in numpy.
 
     Examples
     --------
@@ -182,10 +178,10 @@ def pathwise_draws(
 
 
 def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, float]:
-    """A^-1 b, and the largest relative residual of a column, computed from b - A x.
+    """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves at most.
 
     linear_operator stops at the mean of the columns' residuals as the recurrence has them, and takes no step whose
-    square is below 1e-10, so that about 1e-5 is all that it reaches: what is left of a column is solved for anew,
+    square is below 1e-10, so that about 1e-5 is all that it reaches: what is left of a column is solved for again,
     as long as that halves the largest residual.
 
     A step d of a column is taken if it lowers the error's A-norm, which is the norm of the error of the drawn
@@ -202,14 +198,14 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
     left, solution = unit, torch.zeros_like(unit)
     norms = left.norm(dim=0)
     worst = float(norms.max())
-    for _ in range(_ROUNDS):
+    for _ in range(5):
         if not worst > tol:
             break
         with (
             _one_solve,
             warnings.catch_warnings(),
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
-            settings.cg_tolerance(max(tol / worst, _LEAST)),
+            settings.cg_tolerance(max(tol / worst, 1e-4)),
             settings.max_cg_iterations(max_iterations),
             settings.max_lanczos_quadrature_iterations(1),  # must not exceed those of conjugate gradients
         ):

@@ -9,41 +9,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphrf.kernels.factor import Factor
+from graphrf.operators.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of right-hand sides: on the CPU, and elsewhere, where a pass
-# over the matrix is worth its room; the fewest right-hand sides of one.
+# Numbers (nodes of the graph x columns) in a block of right-hand sides on the CPU, and its fewest columns.
 _BLOCK_NUMBERS = 4_000_000
-_DEVICE_NUMBERS = 2**28
 _NARROWEST = 8
-# Rows whose F^T e_i are formed together for single entries of K.
-_ENTRY_ROWS = 32
 
 
 class TorchFactor(Protocol):
-    """What a `Factor` offers, on torch tensors of two axes; results have the dtype and device of what came."""
+    """A `Factor` of torch tensors of two axes; results have the dtype and device of what came."""
 
     shape: tuple[int, int]
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F x for x of shape (N, p)."""
-        ...
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
         """F^T y for y of shape (n, p)."""
-        ...
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size, float64 on the device of x."""
-        ...
 
     def diagonal(self, f: Tensor) -> Tensor:
         """The diagonal of F F^T."""
-        ...
 
     def take(self, rows: Tensor | np.ndarray) -> TorchFactor:
         """The factor of some of the rows, given by number on any device."""
-        ...
 
     def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F F^T x for x of shape (n, p), here by products with blocks of columns."""
@@ -55,38 +46,28 @@ class TorchFactor(Protocol):
 
 
 class HostFactor(TorchFactor):
-    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices.
-
-    Parameters
-    ----------
-    factor : Factor
-    """
+    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices."""
 
     def __init__(self, factor: Factor) -> None:
         self._factor = factor
         self.shape: tuple[int, int] = factor.shape
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
-        """F x."""
         return _tensor(self._factor.apply(_modulation(f), _array(x)), x)
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
-        """F^T y."""
         return _tensor(self._factor.apply_t(_modulation(f), _array(y)), y)
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
-        """<y, P_k x> for k < size."""
         gradient = torch.zeros(size, dtype=torch.float64)
         known = self._factor.grad_f(_array(x), _array(y))[:size]
         gradient[: known.size] = torch.from_numpy(np.ascontiguousarray(known, dtype=np.float64))
         return gradient.to(x.device)
 
     def diagonal(self, f: Tensor) -> Tensor:
-        """The diagonal of F F^T."""
         return _tensor(self._factor.diagonal(_modulation(f)), f)
 
     def take(self, rows: Tensor | np.ndarray) -> HostFactor:
-        """The factor of some of the rows."""
         return type(self)(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
 
 
@@ -94,7 +75,6 @@ class RemoteFactor(HostFactor):
     """A `Factor` whose rows live elsewhere: F F^T x is asked for in one go, so that no N x p numbers come here."""
 
     def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
-        """F F^T x."""
         return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
 
 
@@ -119,18 +99,8 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
     .. math:: \partial_{f_k} \langle G, F_r F_c^\top X \rangle
               = \langle G, P^r_k (F_c^\top X) \rangle + \langle X, P^c_k (F_r^\top G) \rangle.
 
-    Parameters
-    ----------
-    rows, cols : TorchFactor, of n and m rows over the same N nodes
-    f : Tensor, shape (L + 1,)
-    x : Tensor, shape (m, p)
+    Of factors with n and m rows over the same N nodes and x (m, p) it has shape (n, p).
 
-    Returns
-    -------
-    Tensor, shape (n, p)
-
-    Notes
-    -----
     Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
     x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
     other devices than the CPU 2^28; or with 8 columns, for gradients of one object for both 16, where these are
@@ -225,7 +195,7 @@ class _Paired(torch.autograd.Function):
         ctx.save_for_backward(f)
         if rows is cols:
             return rows.diagonal(f)
-        parts = [(left * right).sum(0) for *_, left, right in _row_blocks(rows, cols, f)]
+        parts = [(left * right).sum(0) for (*_, left), (*_, right) in _row_pairs(rows, cols, f)]
         return torch.cat(parts) if parts else f.new_zeros(0)
 
     @staticmethod
@@ -234,7 +204,7 @@ class _Paired(torch.autograd.Function):
         rows, cols = ctx.factors
         (f,) = ctx.saved_tensors
         gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-        for block, own, other, left, right in _row_blocks(rows, cols, f):
+        for (block, own, _, left), (_, other, _, right) in _row_pairs(rows, cols, f):
             weights = torch.diag(grad[block])
             gradient += own.grad_f(right, weights, f.numel())
             if rows is not cols:
@@ -260,29 +230,27 @@ def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Te
 
 def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterator[slice]:
     """Blocks of columns, each of which takes `height` numbers."""
-    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else _DEVICE_NUMBERS) // height)
+    # Elsewhere a pass over the matrix is worth more room.
+    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else 2**28) // height)
     for start in range(0, n_columns, width):
         yield slice(start, min(start + width, n_columns))
 
 
-def _spread_rows(factor: TorchFactor, f: Tensor) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
+def _spread_rows(
+    factor: TorchFactor, f: Tensor, width: int = 0
+) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
     """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
-    for block in _column_blocks(factor.shape[1], factor.shape[0], f.device):
+    n = factor.shape[0]
+    blocks = _column_blocks(factor.shape[1], n, f.device)
+    if width:
+        blocks = (slice(start, min(start + width, n)) for start in range(0, n, width))
+    for block in blocks:
         part = factor.take(torch.arange(block.start, block.stop, device=f.device))
         units = torch.eye(part.shape[0], dtype=f.dtype, device=f.device)
         yield block, part, units, part.apply_t(f, units)
 
 
-def _row_blocks(
-    rows: TorchFactor, cols: TorchFactor, f: Tensor
-) -> Iterator[tuple[slice, TorchFactor, TorchFactor, Tensor, Tensor]]:
-    """Blocks of paired rows with their factors, F_r^T e_i and F_c^T e_i, shape (N, rows of the block)."""
-    n = rows.shape[0]
-    for start in range(0, n, _ENTRY_ROWS):
-        block = slice(start, min(start + _ENTRY_ROWS, n))
-        members = torch.arange(block.start, block.stop, device=f.device)
-        units = torch.eye(members.numel(), dtype=f.dtype, device=f.device)
-        own = rows.take(members)
-        other = own if rows is cols else cols.take(members)
-        left = own.apply_t(f, units)
-        yield block, own, other, left, left if rows is cols else other.apply_t(f, units)
+def _row_pairs(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Iterator[tuple[Any, Any]]:
+    """Blocks of 32 rows of both factors, as `_spread_rows` has them."""
+    own = _spread_rows(rows, f, 32)
+    return ((each, each) for each in own) if rows is cols else zip(own, _spread_rows(cols, f, 32), strict=True)

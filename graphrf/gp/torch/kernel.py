@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf.features.features import Features
-from graphrf.gp.settings import trained_names
+from graphrf.gp.model.settings import trained_names
 from graphrf.gp.torch.factor import TorchFactor, paired
 from graphrf.gp.torch.operator import FactorOperator
 from graphrf.gp.torch.sources import (
@@ -23,7 +23,7 @@ from graphrf.gp.torch.sources import (
     TorchSource,
 )
 from graphrf.graph.graph import Graph
-from graphrf.kernels.given import LearnedModulation
+from graphrf.kernels.explicit import LearnedModulation
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.named import Diffusion
 
@@ -34,9 +34,7 @@ from gpytorch.constraints import GreaterThan, Interval, Positive
 from gpytorch.priors import Prior
 from linear_operator.utils.errors import NanError
 
-# How far above an open lower bound a trained hyperparameter starts, as a share of the bound.
-_ABOVE_BOUND = 1e-3
-# The first integer that a float cannot tell from its successor.
+# The first integer whose successor is no float of its own.
 _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
@@ -152,7 +150,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
     ) -> None:
         if kernel is None:
             frame = getattr(source, "frame", None)
-            kernel = Diffusion(1.0) if frame is None else Diffusion(1.0, laplacian=frame.laplacian)
+            kernel = Diffusion(laplacian=getattr(frame, "laplacian", "normalized"))
         require_kernel(kernel)
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
@@ -185,12 +183,13 @@ class GRFKernel(gpytorch.kernels.Kernel):
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]
-            value = max(kernel.hyperparameters[name], low + _ABOVE_BOUND * abs(low))
+            value = max(kernel.hyperparameters[name], low + 1e-3 * abs(low))  # the bound itself is out
             if name != "lengthscale":
                 self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape)))
                 above = Positive() if low == 0 else GreaterThan(low)
                 self.register_constraint(f"raw_{name}", Interval(0.0, 1.0) if name in kernel.shares else above)
-            self._initialize(name, value)
+            raw, constraint = getattr(self, f"raw_{name}"), getattr(self, f"raw_{name}_constraint")
+            self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
 
     # -- what is trained ---------------------------------------------------------------------------
 
@@ -213,7 +212,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return value
 
     def extra_repr(self) -> str:
-        """What torch prints between the brackets; training may leave numbers that make no kernel."""
+        """The text that torch prints between the brackets; training may leave numbers that make no kernel."""
         if self.batch_shape:
             return f"{type(self._template).__name__}, batch_shape={tuple(self.batch_shape)}"
         try:
@@ -228,7 +227,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     @property
     def device(self) -> torch.device:
-        """Where the module is."""
+        """The device of the module."""
         return self._like.device
 
     @property
@@ -285,7 +284,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.expand_batch(bare, *sizes))
 
     def _without_column(self, change: Callable[[GRFKernel], GRFKernel]) -> GRFKernel:
-        """What GPyTorch makes of the kernel; it would index and expand `active_dims` with the batch."""
+        """The kernel as GPyTorch changes it, which would index and expand `active_dims` with the batch."""
         bare = copy.deepcopy(self)
         bare.active_dims = None
         changed = change(bare)
@@ -327,10 +326,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
             return torch.zeros(*self._like.shape, 0, dtype=torch.float64)
         if isinstance(self._template, LearnedModulation):
             return self.modulation.cpu().double()
-        values = [self.hyperparameter(name) for name in self._names]
-        values = [
-            v[..., 0, 0] if name == "lengthscale" else v for v, name in zip(values, self._names, strict=True)
-        ]
+        values = [self.hyperparameter(name).reshape(self._like.shape) for name in self._names]
         return torch.stack(values, -1).cpu().double()
 
     def _single_values(self) -> Tensor:
@@ -355,11 +351,6 @@ class GRFKernel(gpytorch.kernels.Kernel):
             raise NoKernelError(
                 f"the hyperparameters {self._names} = {values.tolist()} make no kernel: {error}"
             ) from error
-
-    def _initialize(self, name: str, value: float) -> None:
-        raw = getattr(self, f"raw_{name}")
-        constraint = getattr(self, f"raw_{name}_constraint")
-        self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
 
 
 class _Modulation(torch.autograd.Function):

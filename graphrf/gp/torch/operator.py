@@ -17,9 +17,6 @@ from graphrf.gp.torch import quiet_import  # noqa: F401
 from linear_operator import LinearOperator
 from linear_operator.utils.getitem import _is_noop_index
 
-# Single entries are read off the dense block of their rows and columns where they fill at least this share of it.
-_DENSE_SHARE = 0.25
-
 
 class FactorOperator(LinearOperator):
     r"""K = F_r(f) F_c(f)^T between two sets of nodes, given by their rows of F.
@@ -39,8 +36,7 @@ class FactorOperator(LinearOperator):
     Notes
     -----
     Time of a product with p columns: O(p nnz(F)) of features, p times the series' sparse products of the series;
-    `to_dense` takes min(n, m) columns. Memory besides the result: blocks of N x p numbers, at most 4 million, on
-    other devices than the CPU 2^28; or 8 columns, for gradients of a symmetric matrix 16, where these are more.
+    `to_dense` takes min(n, m) columns. Memory: see `graphrf.gp.torch.factor.product`.
     """
 
     def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:
@@ -106,7 +102,7 @@ class FactorOperator(LinearOperator):
         rows, row_at = torch.unique(row_index.reshape(-1), return_inverse=True)
         cols, col_at = torch.unique(col_index.reshape(-1), return_inverse=True)
         shape = row_index.shape
-        if _DENSE_SHARE * rows.numel() * cols.numel() <= row_at.numel():
+        if rows.numel() * cols.numel() <= 4 * row_at.numel():  # they fill a quarter of the dense block
             block = FactorOperator(
                 self._f, rows=_taken(self._rows, rows, self.device), cols=_taken(self._cols, cols, self.device)
             ).to_dense()

@@ -1,4 +1,4 @@
-"""Where a trainable kernel's rows come from: sampled features, here or elsewhere, or the exact series."""
+"""Sources of a trainable kernel's rows: sampled features, here or elsewhere, or the exact series."""
 
 from __future__ import annotations
 
@@ -26,37 +26,43 @@ from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_columns
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives
-from graphrf.kernels.factor import Factor
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.series_factor import SeriesFactor
-from graphrf.kernels.spectrum import density_of_states
+from graphrf.operators.factor import Factor
+from graphrf.operators.series.density_of_states import density_of_states
+from graphrf.operators.series.series_factor import SeriesFactor
 
-# Chebyshev terms below this share of the largest value count as 0, their largest degree, and the loss of norm that
-# is warned about (only kernels whose root is singular at the end of the spectrum come near it).
-_CHEBYSHEV_TOL = 1e-12
+# The largest degree of Chebyshev polynomials; only kernels whose root is singular at the end of the spectrum come
+# near it.
 _LARGEST_DEGREE = 4_000
-_MUCH = 1e-4
-# Sets of nodes whose rows are kept: training and test nodes, once or twice.
-_KEPT = 4
 
 
-class TorchSource(Protocol):
+class TorchSource(ABC):
     """Rows of F for any nodes, and the mean prior variance that belongs to a modulation."""
 
-    laplacian: str
-    scale: float
+    def __init__(self, laplacian: str, scale: float) -> None:
+        self.laplacian = laplacian
+        self.scale = scale
+        self._warned = False
+        self._rows = _Kept(self._make)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchSource:
+        return self  # graph and record are never changed, and large
+
+    @abstractmethod
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """f, and its derivatives in the named hyperparameters, shape (L + 1, len(names))."""
-        ...
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes, int64, shape (n,)."""
-        ...
+        """The rows of some nodes, int64, shape (n,), all among those that the source has."""
+        return self._rows(nodes, device, dtype)
 
+    @abstractmethod
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
         """The mean diagonal entry of F F^T, and its gradient in f."""
-        ...
+
+    @abstractmethod
+    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
+        """`factor`, for nodes that are not among the last."""
 
 
 class RemoteFeatures(Protocol):
@@ -68,34 +74,25 @@ class RemoteFeatures(Protocol):
     @property
     def nodes(self) -> np.ndarray:
         """Positions of the rows' nodes, int64, shape (n,)."""
-        ...
 
     def factor(self) -> Factor:
         """F of all rows, in the order of `nodes`; of some of them by its `take`."""
-        ...
 
     def step_squares(self) -> np.ndarray:
         """`graphrf.features.step_squares` of all rows."""
-        ...
 
 
-class _TorchSampledSource(ABC):
-    """What sources of sampled rows share; the mean variance is that of F F^T over the nodes that they hold.
+class _TorchSampledSource(TorchSource):
+    """A source of sampled rows; the mean variance is that of F F^T over the nodes that they hold.
 
     What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
     """
 
     def __init__(self, frame: Frame) -> None:
-        self.laplacian: str = frame.laplacian
-        self.scale: float = frame.scale
+        super().__init__(frame.laplacian, frame.scale)
         self._size = frame.max_length + 1
         self._frame = frame
-        self._warned = False
         self._squares: np.ndarray | None = None
-        self._rows = _Kept(self._make)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _TorchSampledSource:
-        return self  # the record is never changed, and large
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
@@ -107,10 +104,6 @@ class _TorchSampledSource(ABC):
                 warn(warning)
         return f, jacobian_columns(kernel, names, self._size, self.scale)
 
-    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes, all among those that the features hold."""
-        return self._rows(nodes, device, dtype)
-
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
         """f^T M f with M_kl = <P_k, P_l> / n, a matrix made once."""
         if self._squares is None:
@@ -119,23 +112,14 @@ class _TorchSampledSource(ABC):
         return float(f @ half), 2 * half
 
     @abstractmethod
-    def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """`factor`, for nodes that are not among the last."""
-
-    @abstractmethod
     def _mean_squares(self) -> np.ndarray:
         """M, float64, shape (L + 1, L + 1)."""
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features.
+    """Rows of sampled features: of a record on a device everything is computed there.
 
-    Parameters
-    ----------
-    features : Features
-        Where their record lies on a device, everything is computed from it there.
-    kernel : Kernel
-        Checked against the features, with the warnings that `Features.matrix` has.
+    The kernel is checked against the features, with the warnings that `Features.matrix` has.
     """
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
@@ -179,7 +163,7 @@ class TorchFeatureSource(_TorchSampledSource):
         return HostFactor(FeatureFactor(replace(features.frame, dtype=plain), features.nodes, features.record))
 
     def _mean_squares(self) -> np.ndarray:
-        """In one pass over pairs of an entry's visits; of a device's record there, whence M goes to the host."""
+        """M in one pass over pairs of an entry's visits; of a device's record it is made there."""
         features = self._features
         if not features.on_device:
             return step_squares(features.frame, features.nodes, features.record)
@@ -193,13 +177,8 @@ class TorchFeatureSource(_TorchSampledSource):
 class TorchRemoteSource(_TorchSampledSource):
     """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
 
-    Parameters
-    ----------
-    features : RemoteFeatures
-        Products have the precision of their dtype.
-    kernel : Kernel
-        Checked against the features, with the warnings that `Features.matrix` has, but that what `CutPowers` drop
-        is not looked at.
+    Products have the precision of the features' dtype. The kernel is checked as by `TorchFeatureSource`, but for
+    what `CutPowers` drop.
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
@@ -219,31 +198,20 @@ class TorchRemoteSource(_TorchSampledSource):
         return self._features.step_squares()
 
 
-class TorchSeriesSource:
+class TorchSeriesSource(TorchSource):
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
-    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`).
-
-    Parameters
-    ----------
-    graph : Graph
-    kernel : Kernel
-        Checked against the graph.
+    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`). The
+    kernel is checked against the graph.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
-        self.laplacian: str = kernel.laplacian
-        self.scale: float = kernel.check_graph(graph)
+        super().__init__(kernel.laplacian, kernel.check_graph(graph))
         self._graph = graph
         self._series = SeriesFactor(graph, self.laplacian, max_length=0)
         self._width = self._series.width
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
-        self._warned = False
         self._every: dict[tuple[torch.device, torch.dtype], TorchSeriesFactor] = {}
-        self._rows = _Kept(self._make)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TorchSeriesSource:
-        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_every": {}}  # which may lie on devices that others have not
@@ -256,14 +224,12 @@ class TorchSeriesSource:
             slopes = root_derivatives(kernel, names, gap, scale)
             return np.column_stack([kernel.root_spectrum(scale * gap, scale), slopes])
 
-        c, _ = chebyshev_columns(
-            values, self._width, tol=_CHEBYSHEV_TOL, max_degree=_LARGEST_DEGREE, columns=slice(None)
-        )
+        c, _ = chebyshev_columns(values, self._width, tol=1e-12, max_degree=_LARGEST_DEGREE, columns=slice(None))
         kept, dropped = c[: _LARGEST_DEGREE + 1], c[_LARGEST_DEGREE + 1 :, 0]
         if dropped.size and not self._warned:
             gap = np.linspace(0, self._width, _LARGEST_DEGREE)
             lost = float(np.abs(dropped).sum() / np.abs(kernel.root_spectrum(scale * gap, scale)).max())
-            if lost > _MUCH:
+            if lost > 1e-4:
                 self._warned = True
                 warn(
                     f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
@@ -271,10 +237,6 @@ class TorchSeriesSource:
                     TruncationWarning,
                 )
         return kept[:, 0].copy(), kept[:, 1:].copy()
-
-    def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes."""
-        return self._rows(nodes, device, dtype)
 
     def _make(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
         if (device, dtype) not in self._every:
@@ -322,7 +284,7 @@ class _Kept:
                 self._known = (*(other for other in before if other is not one), one)
                 return factor
         factor = self._make(nodes, device, dtype)
-        self._known = (*before, (nodes.clone(), device, dtype, factor))[-_KEPT:]
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[-4:]  # training and test nodes, twice
         return factor
 
     def __getstate__(self) -> dict[str, Any]:

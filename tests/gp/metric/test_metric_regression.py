@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from graphrf.gp import MetricGraph, MetricGraphGPRegressor
-from graphrf.gp.inference.observations import Observations
 from graphrf.gp.metric.field import EdgeKernel, EdgePrecision
 from graphrf.gp.metric.training import Hyperparameters, averaged, best
-from graphrf.gp.prior import FLAT, HyperparameterPrior
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 
 FIXED = {"lengthscale": 1.5, "output_scale": 3.0, "noise": 0.2}
 
@@ -123,7 +123,7 @@ def test_points_of_a_normal_posterior_have_its_moments():
     class Found:
         point, search = mode, Normal()
 
-    points = averaged(Found())
+    points = averaged(Found(), 1.0)
     weights = np.array([weight for _, weight in points])
     values = np.array([point for point, _ in points])
     assert weights.sum() == pytest.approx(1.0)
@@ -154,11 +154,11 @@ def test_several_outputs_share_hyperparameters(observed):
     assert gp.sample(asked, 3, seed=0).shape == (3, 7, 2)
 
 
-@pytest.mark.parametrize("hyperparameters", ["map", "integrate"])
+@pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     graph, places, y, asked = observed
     gp = MetricGraphGPRegressor(graph, hyperparameters=hyperparameters).fit(places, y)
-    assert gp.n_points_ == (7 if hyperparameters == "integrate" else 1)
+    assert gp.n_points_ == (7 if hyperparameters == "average" else 1)
     mean, covariance = gp.predict(asked[:5], return_cov=True)
     draws = gp.sample(asked[:5], 4_000, seed=3)
     deviation = np.sqrt(np.diagonal(covariance))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.inference.posterior import SolverWarning
+from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells

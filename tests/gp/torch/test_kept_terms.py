@@ -13,7 +13,7 @@ pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp`")
 from graphrf.gp import GRFKernel  # noqa: E402
 from graphrf.gp.torch import device_factors as module  # noqa: E402
 from graphrf.gp.torch.device_factors import TorchSeriesFactor, _squared  # noqa: E402
-from graphrf.kernels.chebyshev_sums import ChebyshevSum  # noqa: E402
+from graphrf.operators.series.chebyshev_sums import ChebyshevSum  # noqa: E402
 
 NODES = torch.tensor([7, 0, 33, 140, 7, 81])
 KERNELS = [
@@ -64,7 +64,7 @@ def test_squares_of_chebyshev_series():
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_entries_of_each_polynomial(n_threads, grid):
-    from graphrf.kernels.doubled import doubled_matrix
+    from graphrf.operators.series.walk_operator import doubled_matrix
 
     doubled, _ = doubled_matrix(grid, "normalized")
     nodes, rows = np.array([5, 0, 143, 17]), np.array([3, 5, 99])

@@ -14,7 +14,7 @@ from graphrf.gp.torch import factor as torch_factor  # noqa: E402
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor, paired, product  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
-from graphrf.kernels.series_factor import SeriesFactor  # noqa: E402
+from graphrf.operators.series.series_factor import SeriesFactor  # noqa: E402
 
 CPU = torch.device("cpu")
 LENGTH = 9

@@ -432,6 +432,7 @@ def test_directed_graphs_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
+@pytest.mark.filterwarnings("ignore:the data favour a lengthscale longer")
 def test_a_gaussian_process_takes_powers(grid):
     pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
     kernel = grf.Diffusion(1.5)

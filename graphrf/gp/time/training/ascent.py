@@ -14,10 +14,6 @@ from graphrf.gp.time.kernels import Steps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
-# One standard deviation of the weak priors, as a factor.
-_FACTOR = 10.0
-# The ends of the search, from the first values.
-_LEAST, _MOST = math.log(1e-6), math.log(1e4)
 
 
 class Complete(NamedTuple):
@@ -30,7 +26,7 @@ class Complete(NamedTuple):
 
     @classmethod
     def of(cls, sensors: Sensors, times: np.ndarray, draws: np.ndarray) -> Self:
-        """Of draws (T, draws, n) of all values."""
+        """The grid of draws (T, draws, n) of all values."""
         y = np.moveaxis(turned(draws, sensors.vectors), 1, 2)
         return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
 
@@ -49,11 +45,13 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int) -> flo
     return sum(log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids)
 
 
-def climbed(
+def maximised(
     model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int
 ) -> tuple[Separable, float, bool]:
-    """At most so many steps on the likelihood of all grids, with weak priors, and whether the search ended."""
-    width, size = math.log(_FACTOR), sum(grid.y[..., 0].size for grid in grids)
+    """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended."""
+    width = math.log(10.0)  # one standard deviation of the weak priors
+    low, high = prior + math.log(1e-6), prior + math.log(1e4)
+    size = sum(grid.y[..., 0].size for grid in grids)
     last: list[float] = [0.0]
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
@@ -63,10 +61,9 @@ def climbed(
         off = (logarithms - prior) / width
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
-    first = np.clip(log_parameters(model), prior + _LEAST, prior + _MOST)
-    ends = list(zip(prior + _LEAST, prior + _MOST, strict=True))
     found = minimize(
-        objective, first, jac=True, method="L-BFGS-B", bounds=ends,
+        objective, np.clip(log_parameters(model), low, high), jac=True, method="L-BFGS-B",
+        bounds=list(zip(low, high, strict=True)),
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
     )  # fmt: skip
     return with_parameters(model, found.x), last[0], bool(found.success)

@@ -1,4 +1,4 @@
-"""How much of a sensor's day the others tell: variances of its own, by predictions of sensor-days left out.
+"""Variances of each sensor's own, by predictions of sensor-days that are left out.
 
 The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
 about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
@@ -17,10 +17,7 @@ from graphrf.gp.time.kernels import ConstantTime
 from graphrf.gp.time.training.learned import halves
 
 _FACTORS = 2.0 ** np.arange(8)
-_CELLS = 600  # in a block,
-_TIMES = 48  # at so many times at most
-_BLOCKS = 4
-_DAY = 24.0  # hours
+_CELLS = 600  # in a block
 
 
 class Block(NamedTuple):
@@ -32,42 +29,34 @@ class Block(NamedTuple):
     group: np.ndarray
 
 
-def lasting(model: Separable, step: float) -> list[bool]:
-    """Which parts are neither levels nor gone after six steps."""
-    return [
-        not isinstance(kernel, ConstantTime) and float(kernel.covariance(6 * step)) > 0.3
-        for kernel in model.kernels
-    ]
-
-
 def with_habits(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
     """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
 
-    Parameters
-    ----------
-    sensors : list of Sensors
-        Their covariance: of all times, or one for each of their halves.
-    times : ndarray, shape (T,)
-    y, mask : ndarray, shape (T, n)
-        Values without their mean, and where they were observed.
+    `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are values without
+    their mean, and `mask` is where they were observed.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
-    moved = lasting(model, step)
+    # parts that are neither levels nor gone after six steps
+    moved = [not isinstance(k, ConstantTime) and float(k.covariance(6 * step)) > 0.3 for k in model.kernels]
     spans = [slice(None)] if len(sensors) == 1 else halves(times.size)
     scores = np.zeros(_FACTORS.size)
-    for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, _BLOCKS).astype(int))):
+    for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, 4).astype(int))):
         span, covariance = spans[i % len(spans)], sensors[i % len(spans)]
         block = _block(int(centre), covariance.matrix, times[span], y[span], mask[span])
         if block is not None:
             scores += _left_out(model, moved, covariance, block)
     best = float(_FACTORS[int(np.argmax(scores))])
-    return model.with_own([own * best if move else own for own, move in zip(model.own, moved, strict=True)])
+    parts = [
+        part._replace(own=part.own * (best if move else 1.0))
+        for part, move in zip(model.parts, moved, strict=True)
+    ]
+    return Separable(tuple(parts), model.noise)
 
 
 def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Block) -> np.ndarray:
-    r"""For each factor the sum of log densities of single values, each given all of the block but its group.
+    r"""The sum of log densities of single values, each given all of the block but its group, for each factor.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
     """
@@ -93,13 +82,13 @@ def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Bloc
 def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Block | None:
     """A sensor with those that are nearest by C, at evenly spread times; None where too little was observed."""
     n_times, n = mask.shape
-    rows = np.unique(np.linspace(0, n_times - 1, min(_TIMES, n_times)).astype(int))
+    rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))
     scale = np.sqrt(np.maximum(np.diag(near), 1e-300))
     chosen = np.argsort(-near[centre] / scale, kind="stable")[:size]
     row, column = np.nonzero(mask[np.ix_(rows, chosen)])
     if row.size < 10:
         return None
-    day = np.floor((times[rows[row]] - times[0]) / _DAY).astype(int)
+    day = np.floor((times[rows[row]] - times[0]) / 24.0).astype(int)
     _, group = np.unique(day * n + chosen[column], return_inverse=True)
     return Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)

@@ -4,11 +4,12 @@ In each round gaps are filled by a draw given what was observed, the empirical c
 averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999), and hyperparameters follow. So that
 E does not explain the values that it was made of, each half of the times is judged under the covariance that the
 other half teaches, and the share w of E in (1 - w) C + w E is the one under which both are most likely. Without
-gaps hyperparameters stay as they were trained on all times at once, which tells more of what lasts than halves do.
+gaps hyperparameters stay as they were trained on all times at once, which show more of what lasts than halves do.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +18,16 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import Complete, climbed, evidence, training_rows
+from graphrf.gp.time.training.ascent import Complete, evidence, maximised, training_rows
 
-_SHARES = (0.0, 0.3, 0.5, 0.7, 0.85)
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-# Rounds, with values missing independently and in long gaps, and steps of the search in each round.
-_SCATTERED_ROUNDS, _ROUNDS, _STEPS = 8, 12, 10
-_WEIGHT = 0.5  # of the newest covariance in the average, from the third round on
+# Rounds, with values missing independently and in long gaps.
+_SCATTERED_ROUNDS, _ROUNDS = 8, 12
 _TOL = 1e-2  # of the solves for draws
 
 
 class Learned(NamedTuple):
-    """What the rounds ended with."""
+    """The end of the rounds."""
 
     model: Separable
     share: float  # w
@@ -49,17 +48,10 @@ def learned(
 ) -> Learned:  # fmt: skip
     """The covariance of sensors, its share, and the hyperparameters of the time axis with it.
 
-    Parameters
-    ----------
-    near : ndarray, shape (n, n)
-        C among the sensors.
-    times : ndarray, shape (T,)
-    y, mask : ndarray, shape (T, n)
-        Values without their mean, and where they were observed.
-    prior : ndarray
-        Logarithms of hyperparameters that are most likely beforehand.
+    `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, `mask` is where they were
+    observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand.
     """
-    parts, n = halves(times.size), near.shape[0]
+    parts = halves(times.size)
     share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
@@ -72,25 +64,29 @@ def learned(
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
-        weight = 1.0 if turn < 2 else _WEIGHT
+        weight = 1.0 if turn < 2 else 0.5
         averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
-
-        def grids(
-            share: float, bend: float, filled: np.ndarray = filled, others: list[np.ndarray] = averages
-        ) -> list[Complete]:
-            result = []
-            for part, other in zip(parts, others[:2], strict=True):
-                rows = training_rows(times[part].size, n, max_train // 2)
-                sensors = Sensors.of((1.0 - share) * near + share * other, bend)
-                result.append(Complete.of(sensors, times[part][rows], filled[part][rows]))
-            return result
-
-        found = [evidence(model, grids(each, bend), n_threads) for each in _SHARES]
-        share, bend = _SHARES[int(np.argmax(found))], 0.0
+        grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
+        shares = (0.0, 0.3, 0.5, 0.7, 0.85)
+        found = [evidence(model, grids(each, bend), n_threads) for each in shares]
+        share, bend = shares[int(np.argmax(found))], 0.0
         if share > 0:
             found = [evidence(model, grids(share, each), n_threads) for each in bends]
             bend = bends[int(np.argmax(found))]
         value = max(found)
         if not whole:
-            model, value, _ = climbed(model, grids(share, bend), prior, _STEPS, n_threads)
+            model, value, _ = maximised(model, grids(share, bend), prior, 10, n_threads)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
+
+
+def _halves_given(
+    near: np.ndarray, times: np.ndarray, filled: np.ndarray, others: list[np.ndarray], most: int, share: float,
+    bend: float,
+) -> list[Complete]:  # fmt: skip
+    """About `most` values of each half of the times, under the covariance that the other half teaches."""
+    result = []
+    for part, other in zip(halves(times.size), others, strict=True):
+        rows = training_rows(times[part].size, near.shape[0], most)
+        sensors = Sensors.of((1.0 - share) * near + share * other, bend)
+        result.append(Complete.of(sensors, times[part][rows], filled[part][rows]))
+    return result

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time.covariance import Part, Separable, Series
-from graphrf.gp.time.kernels import Steps, TimeKernel, transitions
+from graphrf.gp.time.kernels import Steps, transitions
 from graphrf.gp.time.loops import WIDTH
 from graphrf.gp.time.training import slopes
 
@@ -52,16 +51,9 @@ def log_likelihood(
 ) -> Evidence:
     r"""log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors.
 
-    Parameters
-    ----------
-    model : Separable
-    eigenvalues, own : ndarray, shape (n,)
-        Of C, and of B.
-    y : ndarray, shape (T, n) or (T, n, draws)
-        Column i belongs to eigenvalue i. Of several draws the mean of the log densities is taken.
+    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Of several draws, y (T, n,
+    draws), the mean of the log densities is taken.
 
-    Notes
-    -----
     Time O(T n d^2) for d states, with slopes about four times as much. The slopes are exact but for those of
     lengthscales, whose inner derivative, of small transition matrices, is a central difference.
     """
@@ -101,28 +93,17 @@ def log_likelihood(
     half = 0.5 * by_scale / np.maximum(series.scales[:, : by_scale.shape[1]], 1e-150)
     gradient = []
     for a, part in enumerate(model.parts):
-        gradient += [
-            part.shared * float(half[a] @ repeated[0]),
-            part.own * float(half[a] @ repeated[1]),
-        ]
+        gradient += [part.shared * float(half[a] @ repeated[0]), part.own * float(half[a] @ repeated[1])]
     gradient.append(model.noise * sum(result[4] for result in results) / n_draws)
-    for kernel, start, end in _places(model):
+    end = 0
+    for kernel in model.kernels:
+        span = slice(end, end := end + sum(kernel.blocks()))
         for name in kernel.trained:
             up, down = (
                 kernel.replace(**{name: getattr(kernel, name) * np.exp(h)}) for h in (_DIFFERENCE, -_DIFFERENCE)
             )
-            span = slice(start, end)
             change = transitions((up,), steps.lengths) - transitions((down,), steps.lengths)
             slope = float(np.vdot(d_phi[:, span, span], change))
             slope += float(np.vdot(d_stationary[span, span], up.stationary() - down.stationary()))
             gradient.append(slope / (2 * _DIFFERENCE))
     return Evidence(float(value), -np.array(gradient))
-
-
-def _places(model: Separable) -> Iterator[tuple[TimeKernel, int, int]]:
-    """Each kernel with the first of its states, and the first after them."""
-    start = 0
-    for kernel in model.kernels:
-        end = start + sum(kernel.blocks())
-        yield kernel, start, end
-        start = end

@@ -19,36 +19,32 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, TimeKernel
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import Complete, climbed, training_rows
+from graphrf.gp.time.training.ascent import Complete, maximised, training_rows
 from graphrf.gp.time.training.habits import with_habits
 from graphrf.gp.time.training.learned import learned
 from graphrf.gp.time.training.likelihood import log_parameters
 from graphrf.kernels.kernel import Kernel
 
-_ROUNDS = 15  # of expectation maximisation at most,
-_IMPUTATIONS = 1  # with so many draws each,
+_ROUNDS = 15  # of expectation maximisation at most
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
-_FIRST_STEPS, _MORE_STEPS = 80, 25  # of the search
-_FEWEST_TIMES = 100  # that tell of the covariance of sensors
-_BLOCK_CELLS = 600  # in a block that compares graph kernels,
-_BLOCKS = 5  # of which there are so many
+_MORE_STEPS = 25  # of the search in each round, with gaps
+_BLOCK_CELLS = 600  # in a block that compares graph kernels
 
 
 class Trained(NamedTuple):
-    """What a search found."""
+    """The end of a search."""
 
     model: Separable
     kernel: Kernel
     log_marginal_likelihood: float  # of the training times; with gaps the mean over imputations
     converged: bool
-    n_times: int
     share: float  # of the empirical covariance of sensors
     bend: float  # of the covariance of what sensors have of their own, see `Sensors`
     empirical: np.ndarray | None
 
 
 class Task(NamedTuple):
-    """What is to be trained on: a grid without its mean, and C for each kernel."""
+    """The data of training: a grid without its mean, and C for each kernel."""
 
     y: np.ndarray
     mask: np.ndarray
@@ -62,7 +58,7 @@ class Task(NamedTuple):
 
 
 def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
-    """Levels, profiles of day and week where the times can tell, and Matern processes from slow to quick."""
+    """Levels, profiles of day and week where the times can show them, and Matern processes from slow to quick."""
     span = float(times[-1] - times[0])
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]
@@ -78,38 +74,46 @@ def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
 
 
 def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False) -> Trained:
-    """Graph kernel and hyperparameters of the time axis, by turns; then, to `learn`, the covariance of sensors."""
+    """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of sensors."""
     seen = task.rows(np.flatnonzero(task.mask.any(axis=1)))
-    small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
-    model, kernel, prior = start, kernels[len(kernels) // 2], log_parameters(start)
-    value, converged = -np.inf, False
-    for turn in range(_ROUNDS):
-        before = model
-        sensors = Sensors.of(small.blocks(kernel))
-        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
-        whole = cells.whole
-        # The same random numbers each time, so that the rounds have a fixed point.
-        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(_IMPUTATIONS, small.seed)
-        most = _FIRST_STEPS if whole else _MORE_STEPS
-        complete = Complete.of(sensors, small.times, grid)
-        model, value, converged = climbed(model, [complete], prior, most, task.n_threads)
-        chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
-        changed, kernel = chosen != kernel, chosen
-        settled = not changed and (whole or _moved(before, model) < _SETTLED)
-        # With gaps each round climbs another likelihood, so that the end of one search says nothing of the rounds.
-        converged = settled and (converged or not whole)
-        if settled:
-            break
+    prior = log_parameters(start)
+    model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
     near, share, bend, matrix = seen.blocks(kernel), 0.0, 0.0, None
     learned_from = [Sensors.of(near)]
-    if learn and seen.times.size >= _FEWEST_TIMES:
+    if learn and seen.times.size >= 100:  # fewer have little on the covariance of sensors
         found = learned(model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads)
         model, share, bend, value = found.model, found.share, found.bend, found.log_marginal_likelihood
         if share > 0:
             matrix = found.matrix
             learned_from = [Sensors.of((1.0 - share) * near + share * half, bend) for half in found.halves]
     model = with_habits(model, learned_from, seen.times, seen.y, seen.mask)
-    return Trained(model, kernel, value, converged, small.times.size, share, bend, matrix)
+    return Trained(model, kernel, value, converged, share, bend, matrix)
+
+
+def _by_turns(
+    seen: Task, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
+) -> tuple[Separable, Kernel, float, bool]:
+    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged."""
+    small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
+    kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
+    for turn in range(_ROUNDS):
+        before = model
+        sensors = Sensors.of(small.blocks(kernel))
+        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
+        whole = cells.whole
+        # The same random numbers each time, so that the rounds have a fixed point.
+        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
+        most = 80 if whole else _MORE_STEPS
+        complete = Complete.of(sensors, small.times, grid)
+        model, value, converged = maximised(model, [complete], prior, most, small.n_threads)
+        chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
+        changed, kernel = chosen != kernel, chosen
+        settled = not changed and (whole or _moved(before, model) < _SETTLED)
+        # With gaps each round has another likelihood: the end of one search is not that of the rounds.
+        converged = settled and (converged or not whole)
+        if settled:
+            break
+    return model, kernel, value, converged
 
 
 def _moved(before: Separable, after: Separable) -> float:
@@ -147,7 +151,7 @@ def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
     per_time = max(1.0, float(task.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, task.times.size))
-    count = int(np.clip(task.times.size // length, 1, _BLOCKS))
+    count = int(np.clip(task.times.size // length, 1, 5))
     for first in np.linspace(0, task.times.size - length, count).astype(int):
         row, sensor = np.nonzero(task.mask[first : first + length])
         if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
-from graphrf.gp.time.loops import WIDTH, _advance
+from graphrf.gp.time.loops import WIDTH, advance, moved, moved_back, observed
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -25,42 +25,26 @@ def likelihood(  # type: ignore[no-untyped-def]
     spread = np.empty((kept, WIDTH))
     error = np.empty((kept, WIDTH))
     value = np.zeros(WIDTH)
-    v = np.empty((d, d, WIDTH))
+    v = np.repeat(stationary, WIDTH).reshape(d, d, WIDTH)
     scratch = np.empty((d, d, WIDTH))
-    x = np.zeros((d, WIDTH))
-    new = np.zeros((d, WIDTH))
-    for i in range(d):
-        for j in range(d):
-            for m in range(WIDTH):
-                v[i, j, m] = stationary[i, j]
+    x = np.zeros((d, 1, WIDTH))
+    new = np.zeros((d, 1, WIDTH))
     for t in range(n_times):
         u = t if with_slopes else 0
         if t > 0:
             f = phi[which[t]]
-            _advance(v, scratch, f, low, high, stationary)
-            for i in range(d):
-                for m in range(WIDTH):
-                    new[i, m] = 0.0
-                for k in range(low[i], high[i]):
-                    for m in range(WIDTH):
-                        new[i, m] += f[i, k] * x[k, m]
+            advance(v, scratch, f, low, high, stationary)
+            moved(f, low, high, x, new)
             x, new = new, x
+        observed(v, h, noise[t], gain[u], spread[u])
         for m in range(WIDTH):
-            spread[u, m] = noise[t]
             error[u, m] = y[t, m]
-        for i in range(d):
-            for m in range(WIDTH):
-                gain[u, i, m] = 0.0
-            for j in range(d):
-                for m in range(WIDTH):
-                    gain[u, i, m] += v[i, j, m] * h[j, m]
-            for m in range(WIDTH):
-                spread[u, m] += h[i, m] * gain[u, i, m]
-                error[u, m] -= h[i, m] * x[i, m]
+            for i in range(d):
+                error[u, m] -= h[i, m] * x[i, 0, m]
         if with_slopes:
             for i in range(d):
                 for m in range(WIDTH):
-                    means[t, i, m] = x[i, m]
+                    means[t, i, m] = x[i, 0, m]
                 for j in range(d):
                     for m in range(WIDTH):
                         covariances[t, i, j, m] = v[i, j, m]
@@ -68,7 +52,7 @@ def likelihood(  # type: ignore[no-untyped-def]
             value[m] += 0.5 * (np.log(spread[u, m]) + error[u, m] ** 2 / spread[u, m])
         for i in range(d):
             for m in range(WIDTH):
-                x[i, m] += gain[u, i, m] * error[u, m] / spread[u, m]
+                x[i, 0, m] += gain[u, i, m] * error[u, m] / spread[u, m]
             for j in range(d):
                 for m in range(WIDTH):
                     v[i, j, m] -= gain[u, i, m] * gain[u, j, m] / spread[u, m]
@@ -76,7 +60,7 @@ def likelihood(  # type: ignore[no-untyped-def]
         return value
 
     dv = np.zeros((d, d, WIDTH))
-    dx = np.zeros((d, WIDTH))
+    dx = np.zeros((d, 1, WIDTH))
     dg = np.zeros((d, WIDTH))
     ds = np.zeros(WIDTH)
     de = np.zeros(WIDTH)
@@ -87,7 +71,7 @@ def likelihood(  # type: ignore[no-untyped-def]
             s, e = spread[t, m], error[t, m]
             along = 0.0
             for i in range(d):
-                along += g[i, m] * dx[i, m]
+                along += g[i, m] * dx[i, 0, m]
             de[m] = (along + e) / s
             ds[m] = 0.5 * (1.0 / s - e * e / (s * s)) - along * e / (s * s)
         for i in range(d):
@@ -99,14 +83,14 @@ def likelihood(  # type: ignore[no-untyped-def]
             for m in range(WIDTH):
                 s = spread[t, m]
                 ds[m] += g[i, m] * dg[i, m] / (s * s)
-                dg[i, m] = (dx[i, m] * error[t, m] - 2.0 * dg[i, m]) / s
+                dg[i, m] = (dx[i, 0, m] * error[t, m] - 2.0 * dg[i, m]) / s
         for m in range(WIDTH):
             d_noise[m] += ds[m]
         for i in range(d):
             for m in range(WIDTH):
                 dg[i, m] += h[i, m] * ds[m]
                 d_h[i, m] += g[i, m] * ds[m] - means[t, i, m] * de[m]
-                dx[i, m] -= h[i, m] * de[m]
+                dx[i, 0, m] -= h[i, m] * de[m]
         for i in range(d):
             for j in range(d):
                 for m in range(WIDTH):
@@ -128,13 +112,7 @@ def likelihood(  # type: ignore[no-untyped-def]
                         - gain[t - 1, i, m] * gain[t - 1, j, m] / spread[t - 1, m]
                         - stationary[i, j]
                     )
-        for i in range(d):
-            for j in range(d):
-                for m in range(WIDTH):
-                    pushed[i, j, m] = 0.0
-                for k in range(low[i], high[i]):
-                    for m in range(WIDTH):
-                        pushed[i, j, m] += f[i, k] * scratch[k, j, m]
+        moved(f, low, high, scratch, pushed)
         for i in range(d):
             for j in range(low[i], high[i]):
                 total = 0.0
@@ -143,31 +121,17 @@ def likelihood(  # type: ignore[no-untyped-def]
                         total += 2.0 * dv[i, k, m] * pushed[k, j, m]
                 for m in range(n_series):
                     before = means[t - 1, j, m] + gain[t - 1, j, m] * error[t - 1, m] / spread[t - 1, m]
-                    total += dx[i, m] * before
+                    total += dx[i, 0, m] * before
                 d_phi[which[t], i, j] += total
-        # dv <- phi^T dv phi
         for i in range(d):
             for j in range(d):
                 for m in range(n_series):
                     d_stationary[i, j] += dv[i, j, m]
-                for m in range(WIDTH):
-                    scratch[i, j, m] = 0.0
-                for k in range(low[i], high[i]):
-                    for m in range(WIDTH):
-                        scratch[i, j, m] += f[k, i] * dv[k, j, m]
+        moved_back(f, low, high, dv, scratch)
         for i in range(d):
             for j in range(d):
-                for m in range(WIDTH):
-                    dv[i, j, m] = 0.0
-                for k in range(low[j], high[j]):
-                    for m in range(WIDTH):
-                        dv[i, j, m] += scratch[i, k, m] * f[k, j]
                 for m in range(n_series):
                     d_stationary[i, j] -= dv[i, j, m]
-            for m in range(WIDTH):
-                new[i, m] = 0.0
-            for k in range(low[i], high[i]):
-                for m in range(WIDTH):
-                    new[i, m] += f[k, i] * dx[k, m]
+        moved(f.T, low, high, dx, new)
         dx, new = new, dx
     return value

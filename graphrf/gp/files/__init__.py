@@ -1,0 +1,1 @@
+"""Fitted estimators in files."""

@@ -1,0 +1,87 @@
+"""Files of fitted classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.blas import linear_algebra
+from graphrf.gp.files.objects import attributes, check_sampler, decoded
+from graphrf.gp.files.saved import Saved
+from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.settings import check_latent_scale
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import require_kernel
+from graphrf.operators.precision.markov import SparsePrecision
+
+_FITTED = (
+    *("kernel_", "sampler_", "output_scale_", "log_marginal_likelihood_", "method_", "seed_"),
+    *("n_observations_", "converged_"),
+)
+
+
+class SavedClassifier(Saved):
+    """The contents of a classifier's file: settings, fitted attributes and labels."""
+
+    _format = "graphrf classifier 1"
+
+    def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        record = {
+            "settings": attributes(self, [name for name in self.get_params(deep=False) if name != "graph"]),
+            "fitted": attributes(self, _FITTED),
+            "classes": self.classes_.tolist(),
+            "kind": self.classes_.dtype.str,
+        }
+        return record, {"nodes": self._labels.nodes, "counts": self._labels.counts}
+
+    @classmethod
+    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        kind = np.dtype(record["kind"])
+        if kind.kind not in "biufU":
+            raise ValueError("its classes are of another kind than labels")
+        classes = np.array(record["classes"], dtype=kind)
+        labels = _labels(arrays["nodes"], arrays["counts"], classes, graph.n_nodes)
+        fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
+        _check_fitted(fitted)
+        made: Any = cls
+        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        for name, value in fitted.items():
+            setattr(loaded, name, value)
+        loaded.classes_, loaded.class_bias_ = classes, labels.bias
+        loaded.n_observed_nodes_ = labels.nodes.size
+        precision = SparsePrecision(graph, loaded.kernel_) if loaded.method_ == "precision" else None
+        with linear_algebra(labels.nodes.size, loaded.n_threads):
+            loaded._condition(labels, precision)
+        loaded.residual_ = loaded._mode.residual
+        return loaded
+
+
+def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes: int) -> Labels:
+    """The labels of a file, once they can be such."""
+    if nodes.dtype != np.int64 or counts.dtype != np.float64 or counts.shape != (nodes.size, classes.size):
+        raise ValueError("its arrays are not those of labels")
+    if classes.size < 2 or not nodes.size or nodes[0] < 0 or nodes[-1] >= n_nodes or (np.diff(nodes) <= 0).any():
+        raise ValueError("its nodes are not in its graph, or there is one class only")
+    checks.finite("counts", counts)
+    seen = counts > 0
+    if (counts < 0).any() or (counts > 2.0**53).any() or not (seen.any(axis=0).all() and seen.any(axis=1).all()):
+        raise ValueError("its counts of labels are invalid")
+    return Labels.of_counts(nodes, counts)
+
+
+def _check_fitted(fitted: dict[str, Any]) -> None:
+    """Raise unless what a fit finds is what it can find."""
+    kernel = require_kernel(fitted["kernel_"])
+    check_latent_scale(checks.number("output_scale", fitted["output_scale_"], low=0, include_low=False))
+    checks.number("log_marginal_likelihood", fitted["log_marginal_likelihood_"])
+    checks.choice("method", fitted["method_"], ("series", "precision", "features"))
+    checks.seed(checks.integer("seed", fitted["seed_"]))
+    checks.integer("n_observations", fitted["n_observations_"], low=1)
+    checks.flag("converged", fitted["converged_"])
+    if (fitted["sampler_"] is None) == (fitted["method_"] == "features"):
+        raise ValueError("its method and its sampler are inconsistent")
+    if fitted["sampler_"] is not None:
+        check_sampler(fitted["sampler_"], kernel)

@@ -1,0 +1,214 @@
+"""Files of fitted regressors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.gp.files.objects import attributes, check_sampler, decoded, encoded
+from graphrf.gp.files.saved import Saved
+from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
+from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.settings import checked_hyperprior, checked_settings
+from graphrf.gp.posterior.condition import Conditions
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import require_kernel
+from graphrf.operators.precision.markov import require_sparse_precision
+
+# Conditions that are written as they are.
+_PLAIN = (
+    *("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained", "sparse"),
+    *("mean_precision", "likelihood"),
+)
+_POINT = ("amplitude", "output_scale", "noise", "weight")
+_LARGEST = 1e150  # of numbers whose squares are summed
+_LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
+
+
+class SavedRegressor(Saved):
+    """The contents of a regressor's file: settings, conditions of the posterior, and points averaged over."""
+
+    _format = "graphrf regressor 1"
+
+    def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        given: Conditions = self._given
+        observations = given.observations
+        settings = self.get_params(deep=False)
+        del settings["graph"], settings["draw"]
+        if isinstance(self.prior, Mapping):
+            settings["prior"] = checked_hyperprior(self.prior)
+        arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
+        arrays["offset"] = given.offset
+        names: tuple[str, ...] = ()
+        if not isinstance(self.mean, str):
+            mean = settings.pop("mean")
+            arrays["covariates"] = np.asarray(mean, dtype=np.float64)
+            names = column_names(mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1])
+        if given.covariates is not None:
+            arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
+        if given.points and given.likelihood is not None:
+            own: list[Any] = [point.observations for point in given.points]
+            arrays |= {
+                f"point_{name}": np.array([getattr(each, name) for each in own]) for name in ("counts", "means")
+            }
+        record = {
+            "x_names": list(names),
+            "settings": {name: encoded(name, value) for name, value in settings.items()},
+            "fitted": attributes(given, _PLAIN),
+            "kernel": encoded("kernel", given.kernel),
+            "sampler": encoded("sampler", given.sampler),
+            "within": float(observations.within),
+            "n_total": int(observations.n_total),
+            "log_precisions": float(observations.log_precisions),
+            "points": [attributes(point, ("kernel", "likelihood", *_POINT)) for point in given.points],
+            "candidates": [encoded("kernel", tuple(candidate)) for candidate in given.candidates],
+        }
+        return record, arrays
+
+    @classmethod
+    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        settings = {name: decoded(value) for name, value in record["settings"].items()}
+        if "covariates" in arrays:
+            settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
+        if settings.get("seed") is not None:
+            checks.seed(settings["seed"])
+        made: Any = cls
+        regressor = made(graph, **settings)
+        checked_settings(regressor)
+        nodes = _nodes(arrays["nodes"], graph.n_nodes)
+        covariates, names = None, tuple(map(str, record["x_names"]))
+        if "x" in arrays:
+            rows = _real("x", arrays["x"], 2)
+            _require_consistent(rows.shape == (nodes.size, len(names)))
+            covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
+        mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
+        _require_consistent(len(names) in (0, mean.width.size))
+        mean = mean._replace(names=names or mean.names)
+        observations, offset = _observed(nodes, record, arrays, mean), _real("offset", arrays["offset"], 1)
+        _require_consistent(observations.means.shape[1:] == offset.shape)
+        fitted = {name: decoded(record["fitted"][name]) for name in _PLAIN}
+        points = [_point(point) for point in record["points"]]
+        if points and fitted["likelihood"] is not None:
+            points = _with_observations(points, observations, arrays)
+        given = Conditions(
+            observations, offset, kernel=require_kernel(decoded(record["kernel"])),
+            sampler=decoded(record["sampler"]), points=points, covariates=covariates,
+            candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]], **fitted,
+        )  # fmt: skip
+        _check_numbers(given)
+        _check_models(given)
+        return regressor._condition(given, mean)
+
+
+def _require_consistent(holds: bool) -> None:
+    if not holds:
+        raise ValueError("its arrays are inconsistent")
+
+
+def _real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
+    """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
+    if array.dtype != np.float64 or array.ndim != n_axes:
+        raise checks.value_error(name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}")
+    if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
+        raise checks.value_error(name, f"must be at most {_LARGEST:g}, whose squares leave float64")
+    return array
+
+
+def _counts(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
+    if (_real(name, array, n_axes) <= 0).any():
+        raise checks.value_error(name, "must be positive")
+    return array
+
+
+def _nodes(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
+    if nodes.dtype != np.int64 or nodes.ndim != 1 or nodes.size == 0:
+        raise ValueError("its arrays are not those of observations")
+    if nodes[0] < 0 or nodes[-1] >= n_nodes or (nodes[1:] <= nodes[:-1]).any():
+        raise checks.value_error("nodes", f"must increase from 0 to {n_nodes - 1} at most")
+    return nodes
+
+
+def _observed(
+    nodes: np.ndarray, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], mean: MeanFunction
+) -> Observations:
+    counts, means = _counts("counts", arrays["counts"], 1), _real("means", arrays["means"], 2)
+    _require_consistent(nodes.shape == counts.shape == means.shape[:1] and means.shape[1] > 0)
+    return Observations(
+        nodes, counts, means, checks.number("within", record["within"], low=0), mean.basis[nodes],
+        checks.integer("n_total", record["n_total"], low=nodes.size),
+        checks.number("log_precisions", record["log_precisions"]),
+    )  # fmt: skip
+
+
+def _candidate(kernel: Any, evidence: Any, probability: Any) -> ComparedKernel:
+    return ComparedKernel(require_kernel(kernel), float(evidence), float(probability))
+
+
+def _point(record: Mapping[str, Any]) -> Hyperparameters:
+    numbers: Any = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
+    kernel, likelihood = require_kernel(decoded(record["kernel"])), decoded(record["likelihood"])
+    return Hyperparameters(kernel, **numbers, likelihood=likelihood)
+
+
+def _with_observations(
+    points: list[Hyperparameters], observations: Observations, arrays: Mapping[str, np.ndarray]
+) -> list[Hyperparameters]:
+    """Points of a file with the observations that give the approximation of each."""
+    counts, means = (
+        _counts("point_counts", arrays["point_counts"], 2),
+        _real("point_means", arrays["point_means"], 3),
+    )
+    _require_consistent(
+        counts.shape == (len(points), observations.nodes.size) and means.shape == (*counts.shape, 1)
+    )
+    for point in points:
+        _require_fitted(point.likelihood)
+    return [
+        point._replace(observations=observations._replace(counts=own, means=values))
+        for point, own, values in zip(points, counts, means, strict=True)
+    ]
+
+
+def _require_fitted(likelihood: Any) -> None:
+    if not isinstance(likelihood, Likelihood) or likelihood.unknown:
+        raise ValueError("its likelihood is not a fitted one")
+
+
+def _check_numbers(given: Conditions) -> None:
+    """Raise unless the numbers that a fit finds are such as it can find."""
+    for name in ("single", "trained", "sparse"):
+        checks.flag(name, getattr(given, name))
+    for name in ("output_scale", "noise"):
+        checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
+    for name in ("mean_variance", "amplitude"):
+        checks.number(name, getattr(given, name), low=0, include_low=False)
+    checks.number("mean_precision", given.mean_precision, low=0)
+    checks.seed(checks.integer("seed", given.seed))
+    if given.log_marginal_likelihood is not None:
+        checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
+    noise = max([given.noise, *(point.noise for point in given.points)])
+    if noise > _LARGEST * min(1.0, float(given.observations.counts.min())):
+        raise checks.value_error("noise", f"over `counts` must be at most {_LARGEST:g}")
+    if given.points and abs(sum(point.weight for point in given.points) - 1) > 1e-9:
+        raise ValueError("the probabilities of its points do not sum to 1")
+
+
+def _check_models(given: Conditions) -> None:
+    """Raise unless likelihood, outputs, kernels and sampler suit one another."""
+    if given.likelihood is not None:
+        _require_fitted(given.likelihood)
+        checks.number("mean_precision", given.mean_precision, low=0, include_low=False)
+    if given.single and given.observations.n_outputs != 1:
+        raise checks.value_error("single", "must be false for several outputs")
+    if given.sparse:
+        for kernel in (given.kernel, *(point.kernel for point in given.points)):
+            require_sparse_precision(kernel)
+    if given.sampler is not None:
+        check_sampler(given.sampler, given.kernel)
+        if given.sparse:
+            raise ValueError("it has both a sparse precision and a sampler")

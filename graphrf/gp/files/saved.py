@@ -1,0 +1,134 @@
+"""Models in files: JSON and arrays, written whole or not at all, with or without their graph, without pickle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf.graph.folder import decoded_name, encoded_name
+from graphrf.graph.graph import Graph, require_graph
+
+_GRAPH = ("indptr", "indices", "weights")
+
+
+class Saved:
+    """An estimator on a graph that can be saved: a subclass has `_saved`, and `_loaded` for what that made."""
+
+    _format: ClassVar[str]
+
+    def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
+        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
+
+        Settings and hyperparameters are JSON, observations and graph are arrays.
+
+        Parameters
+        ----------
+        path : path
+        graph : bool
+            Whether the graph is in the file. Without it `load` must be given the same one.
+
+        Raises
+        ------
+        TypeError
+            For kernels, samplers and distributions of lengths that are not graphrf's own, and for nodes' names
+            that are neither text, numbers nor tuples of them.
+
+        Notes
+        -----
+        `draw` is not written: what is loaded draws all rows in its own process. A loaded `GraphTimeGPRegressor`
+        has the fitted kernels as its settings `kernel` and `time_kernel`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, graphrf as grf
+        >>> line = grf.from_edges([0, 1], [1, 2])
+        >>> gp = grf.GraphGPRegressor(line, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0)
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "gp.npz")
+        >>> gp.fit([0, 2], [1.0, -1.0]).save(file)
+        >>> bool((grf.GraphGPRegressor.load(file).predict() == gp.predict()).all())
+        True
+        """
+        self._check_fitted()
+        with_graph = checks.flag("graph", graph)
+        record, arrays = self._saved()
+        own: Graph = self.graph
+        names = None
+        if with_graph:
+            adjacency = own.adjacency
+            arrays |= dict(zip(_GRAPH, (adjacency.indptr, adjacency.indices, adjacency.data), strict=True))
+            if own.has_names:
+                names = [encoded_name(name, "pass graph=False and keep the graph yourself") for name in own.nodes]
+        write_record(path, {"format": self._format, "graph": own.digest, "names": names, **record}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> Self:
+        """The model that `save` wrote: it predicts as that one did.
+
+        Parameters
+        ----------
+        path : path
+        graph : Graph, optional
+            The graph of the fit, to share it, or because the file was saved without it.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If the file does not exist or is incomplete, or if `graph` is a different graph.
+
+        Notes
+        -----
+        Nothing is trained; the posterior is computed again, so the file holds no matrices.
+        """
+        path = checks.path("path", path)
+        if graph is not None:
+            require_graph(graph)
+        writer = f"{cls.__name__}.save"
+        with whole_file(path, writer):
+            record, arrays = read_record(path, cls._format)
+            if graph is None and "weights" in arrays:
+                graph = _graph(arrays, record["names"])
+                if graph.digest != record["graph"]:
+                    raise ValueError("its graph is damaged")
+            digest = str(record["graph"])
+        if graph is None:
+            raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
+        if graph.digest != digest:
+            raise checks.value_error(
+                "graph", f"must be the graph that {path!r} was fitted on, got another one, {graph!r}"
+            )
+        with whole_file(path, writer):
+            return cls._loaded(graph, record, arrays)
+
+    def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """A record and arrays of all but the graph."""
+        raise NotImplementedError
+
+    @classmethod
+    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """The model of record and arrays, once these can be such; whatever they raise is the file's fault."""
+        raise NotImplementedError
+
+
+def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
+    """The graph of a file."""
+    indptr, indices, weights = (arrays[name] for name in _GRAPH)
+    if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.size < 2:
+        raise ValueError("its graph has arrays of other types than are written")
+    size = indptr.size - 1
+    # scipy looks at no index of a matrix whose last pointer is negative, and then writes anywhere.
+    if not (
+        indptr.shape == (size + 1,)
+        and indices.shape == weights.shape == (indices.size,)
+        and (int(indptr[0]), int(indptr[-1])) == (0, indices.size)
+        and (indptr[1:] >= indptr[:-1]).all()
+        and (indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size))
+    ):
+        raise ValueError("its graph has arrays that are inconsistent")
+    matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
+    return Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])

@@ -1,0 +1,1 @@
+"""Training: the posterior of hyperparameters."""

@@ -1,0 +1,92 @@
+"""The values of a kernel's own hyperparameter on the grid of the posterior: a lengthscale, or a share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
+from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A kernel, and the hyperparameter of it that varies on the grid.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    name : str
+        Of the hyperparameter; "" if there is none.
+    others : tuple of str
+        Hyperparameters that are trained, too.
+    ranges : dict
+        Of all of them: (low, high).
+    unit : float
+        Of the hyperparameter.
+    is_cut : bool
+        Whether longer lengthscales are not served.
+    """
+
+    kernel: Kernel
+    name: str
+    others: tuple[str, ...]
+    ranges: dict[str, tuple[float, float]]
+    unit: float
+    is_cut: bool
+
+    @classmethod
+    def of(cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]) -> Axis:
+        """The lengthscale, up to the longest that is served, or a share, if it is to be trained."""
+        unit = lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
+        end, is_cut = LENGTHSCALES[1] * unit, False
+        if "lengthscale" in names:
+            served = longest(kernel)
+            is_cut = served < 0.98 * end
+            end = min(served, end)
+        scale = graph.laplacian_scale(kernel.laplacian) if kernel.is_series else 1.0
+        ranges = {name: hyperparameter_range(kernel, name, scale, end, unit) for name in names}
+        name = next((own for own in ("lengthscale", *kernel.shares) if own in names), "")
+        others = tuple(own for own in names if own != name)
+        return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
+
+    def at(self, kernel: Kernel) -> Axis:
+        """The same with the other hyperparameters of a kernel."""
+        return replace(self, kernel=kernel, others=())
+
+    @property
+    def _points(self) -> np.ndarray:
+        """The values as a search has them: logarithms, of lengthscales and of the odds of shares.
+
+        Fourteen; of lengthscales those from 0.3 to 100 units, or in such steps to the longest that is served.
+        """
+        ((low, high),) = self._parameters.box
+        if self.name != "lengthscale":
+            return np.linspace(low, high, 14)
+        shortest = 0.3 * self.unit
+        step = math.log(LENGTHSCALES[1] * self.unit / shortest) / 13
+        low = min(math.log(shortest), high)
+        return np.linspace(low, high, 1 + math.ceil((high - low) / step - 1e-9))
+
+    @property
+    def _parameters(self) -> Parameters:
+        return Parameters(self.kernel, (self.name,), self.ranges)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel at each value."""
+        if not self.name:
+            return [self.kernel]
+        return [self._parameters.kernel(np.array([point])) for point in self._points]
+
+    def log_prior(self, prior: HyperparameterPrior) -> np.ndarray:
+        """The log prior density of each value."""
+        if not self.name:
+            return np.zeros(1)
+        return np.asarray(prior.log_density(self.name, self._points, self.unit)[0])

@@ -1,0 +1,329 @@
+r"""The posterior of kernel, output scale and noise, tempered, and points that stand for it.
+
+.. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, n_0 / n)
+
+Hyperparameters are learned from at most n_0 observations' worth of information: no kernel is the truth, and the
+likelihood of thousands of observations is sure of a wrong one, so that intervals would be too narrow.
+
+Sources: Miller and Dunson 2019, "Robust Bayesian inference via coarsening"; Gruenwald and van Ommen 2017,
+"Inconsistency of Bayesian inference for misspecified linear models" (power likelihoods).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
+from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
+from graphrf.gp.hyperparameters.grid import (
+    Axes,
+    BlockValues,
+    Cells,
+    independent_log_likelihoods,
+    log_likelihoods,
+    log_sum_exp,
+)
+from graphrf.gp.hyperparameters.mode import find_mode, require_room
+from graphrf.gp.hyperparameters.parameters import NOISES
+from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
+from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.progress import Step
+from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
+from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.kernels.kernel import Kernel
+
+# n_0 in observations, the most blocks, and the points that stand for the posterior: chosen by
+# `benchmarks/calibration.py`, whose docstring has the table.
+INFORMATION = 50.0
+BLOCKS = 3
+POINTS = 8
+# Output scales and noises in variances of y, and ratios of noise and output scale, in steps of factors from 1.3 to
+# 1.6, over which a tempered density is smooth.
+_AXES = Axes(
+    scales=np.geomspace(0.02, 100.0, 20), ratios=np.geomspace(1e-6, 1e3, 56), noises=np.geomspace(*NOISES, 60)
+)
+
+
+class _Evaluated(NamedTuple):
+    """A kernel on its grid, with the log likelihood and posterior, shape (values of its hyperparameter, cells)."""
+
+    axis: Axis
+    kernels: list[Kernel]
+    divisors: np.ndarray
+    log_likelihood: np.ndarray
+    log_posterior: np.ndarray
+    grams: Grams
+
+    @property
+    def log_evidence(self) -> float:
+        return log_sum_exp(self.log_posterior)
+
+    @property
+    def log_mass_at_end(self) -> float:
+        """The logarithm of the probability of the longest lengthscale, if longer ones are not served."""
+        return log_sum_exp(self.log_posterior[-1]) if self.axis.is_cut else -math.inf
+
+
+def explore(problem: Problem, route: Route, step: Step | None = None) -> Explored:
+    """The posterior of the hyperparameters of a problem that has some to learn; `step` is called for each kernel.
+
+    Cost: K among at most 750 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
+    """
+    return _Exploration(problem, route, step).result()
+
+
+class _Exploration:
+    """The grid of all kernels of a problem."""
+
+    def __init__(self, problem: Problem, route: Route, step: Step | None) -> None:
+        self._problem, self._route, self._step = problem, route, step
+        if not problem.averages:
+            require_room(problem, route)
+        rng = np.random.default_rng(problem.seed)
+        nodes = problem.observations.nodes
+        size = min(BLOCK, problem.max_train, route.largest_block)
+        self._nodes = observed_blocks(problem.graph, nodes, rng, size=size, count=BLOCKS)
+        self._blocks = [BlockValues.of(problem.at(block), problem.unit) for block in self._nodes]
+        self._cells = Cells.of(problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES)
+        self._temper = min(1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1))
+        self._rough = RoughNormaliser(problem.graph, problem.seed, route.precision)
+
+    def result(self) -> Explored:
+        """Points, or the mode."""
+        problem = self._problem
+        with linear_algebra(max(block.size for block in self._nodes), problem.n_threads):
+            found = self._evaluated()
+        compared, order = self._compared(found)
+        if self._route.name == "features":  # whose rows have one Laplacian and one length
+            grams = found[order[0]].grams
+            found = [own for own in found if own.grams is grams]
+            order = [max(range(len(found)), key=lambda k: found[k].log_evidence)]
+        self._warn_of_ends(found)
+        log_factor = self._log_bayes_factor(found)
+        self._warn_of_nothing(log_factor)
+        first = found[order[0]]
+        if problem.averages:
+            points = self._with_noise_alone(self._points(found), log_factor)
+            best, converged = self._mean(self._peak(first), points), True
+        else:
+            mode = find_mode(
+                problem, self._route, first.axis, self._starts(first), first.grams, self._step, warns=True
+            )
+            best, converged, points = mode.best, mode.converged, []
+        first.grams.check(best.kernel)
+        kernels = [best.kernel, *(point.kernel for point in points)]
+        n_observed = problem.observations.nodes.size
+        sampler = self._route.sampler_for(kernels, n_observed, first.grams.sampler)
+        return Explored(best, points if len(points) > 1 else [], compared, converged, sampler)
+
+    def _compared(self, found: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
+        """The kernels, the most probable first, and their order."""
+        evidence = np.array([own.log_evidence for own in found])
+        order = np.argsort(-evidence, kind="stable").tolist()
+        probabilities = np.exp(evidence - log_sum_exp(evidence))
+        kernels = [
+            ComparedKernel(self._peak(found[k]).kernel, float(evidence[k]), float(probabilities[k])) for k in order
+        ]
+        return kernels, order
+
+    # -- the grid ----------------------------------------------------------------------------------
+
+    def _evaluated(self) -> list[_Evaluated]:
+        families: dict[str, list[tuple[Kernel, tuple[str, ...]]]] = {}
+        for kernel, names in self._problem.kernels:
+            families.setdefault(kernel.laplacian if kernel.is_series else "", []).append((kernel, names))
+        found: list[_Evaluated] = []
+        for members in families.values():
+            own: list[_Evaluated] = []
+            for grams in self._route.grams(members, self._nodes, self._problem.seed):
+                own = [self._on_grid(kernel, names, grams) for kernel, names in members]
+                if self._mass_at_end(own) <= 0.1:  # else on longer rows of sampled features
+                    break
+            found += own
+        possible = [own for own in found if np.isfinite(own.log_posterior).any()]
+        if not possible:
+            raise ValueError(
+                "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
+                "its series is too short for it; raise `noise`, or shorten the lengthscale of `kernel`"
+            )
+        return possible
+
+    def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
+        """A kernel; of several hyperparameters to be trained all but one are first set to the mode."""
+        axis = Axis.of(self._problem.graph, kernel, names, grams.longest)
+        found = self._along(axis, grams)
+        if axis.others and np.isfinite(found.log_posterior).any():
+            mode = find_mode(self._problem, self._route, axis, self._starts(found), grams, self._step)
+            found = self._along(axis.at(mode.best.kernel), grams)
+        return found
+
+    def _along(self, axis: Axis, grams: Grams) -> _Evaluated:
+        if self._step is not None:
+            self._step()
+        kernels = axis.kernels
+        matrices = grams.many(kernels)
+        divisors = self._divisors(kernels, matrices)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scaled = [own / divisors[:, None, None] for own in matrices]
+        usable = np.isfinite(divisors) & (divisors > 0)  # else the modulation underflows
+        likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
+        if usable.any():
+            likelihood[usable] = log_likelihoods([own[usable] for own in scaled], self._blocks, self._cells)
+        prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
+        return _Evaluated(axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams)
+
+    def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
+        """The divisor of K before the output scale multiplies it.
+
+        With a trained output scale that is the mean variance at the nodes of the blocks, in whose unit y is known.
+        """
+        if self._problem.output_scale is None:
+            traces = sum(np.trace(own, axis1=1, axis2=2) for own in matrices)
+            return np.asarray(traces / sum(own.shape[1] for own in matrices))
+        if not self._problem.normalize:
+            return np.ones(len(kernels))
+        return np.array([self._rough(kernel) for kernel in kernels])
+
+    # -- what stands for the posterior ---------------------------------------------------------------
+
+    def _at(self, own: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
+        problem = self._problem
+        scale, noise = problem.output_scale, problem.noise
+        scale = float(self._cells.scales[cell]) * problem.unit if scale is None else scale
+        noise = float(self._cells.noises[cell]) * problem.unit if noise is None else noise
+        return Hyperparameters(own.kernels[place], scale / float(own.divisors[place]), scale, noise, weight)
+
+    def _peak(self, own: _Evaluated) -> Hyperparameters:
+        """The most probable ones of a kernel."""
+        place, cell = np.unravel_index(int(np.argmax(own.log_posterior)), own.log_posterior.shape)
+        return self._at(own, int(place), int(cell), 1.0)
+
+    def _starts(self, own: _Evaluated) -> list[Hyperparameters]:
+        """The most probable ones without tempering, with little, some and much noise, the best first.
+
+        The density may have several maxima, of which a coarse grid shows one.
+        """
+        prior = own.log_posterior - self._temper * own.log_likelihood
+        log = own.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
+        found = []
+        for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
+            if cells.size and np.isfinite(log[:, cells]).any():
+                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(own.kernels), cells.size))
+                found.append((float(log[place, cells[cell]]), self._at(own, int(place), int(cells[cell]), 1.0)))
+        found.sort(key=lambda one: -one[0])
+        return [start for value, start in found if value > found[0][0] - 6.0]  # nats; others end lower
+
+    def _points(self, found: Sequence[_Evaluated]) -> list[Hyperparameters]:
+        """About eight sets that stand for the posterior, by systematic sampling of ordered cells.
+
+        Every stretch of cells with a share p of the probability holds 8 p of them, rounded up or down. They are
+        ordered by their noise, on which intervals at observed nodes depend more than on all else.
+        """
+        log = np.concatenate([own.log_posterior.ravel() for own in found])
+        noises = np.concatenate(
+            [np.broadcast_to(self._cells.noises, own.log_posterior.shape).ravel() for own in found]
+        )
+        order = np.argsort(np.round(np.log(noises), 6), kind="stable")
+        cumulated = np.cumsum(np.exp(log[order] - log.max()))
+        places = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
+        distinct, counts = np.unique(np.minimum(places, log.size - 1), return_counts=True)
+        starts = np.cumsum([0, *(own.log_posterior.size for own in found)])
+        points = []
+        for position, count in zip(order[distinct].tolist(), counts.tolist(), strict=True):
+            which = int(np.searchsorted(starts, position, side="right")) - 1
+            place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
+            points.append(self._exact(self._at(found[which], place, cell, count / POINTS)))
+        return points
+
+    def _exact(self, point: Hyperparameters) -> Hyperparameters:
+        """A known output scale multiplies K over its exact mean variance, in place of the estimated one."""
+        problem = self._problem
+        if problem.output_scale is None or not problem.normalize:
+            return point
+        by = normaliser(problem.graph, point.kernel, problem.seed, self._route.precision)
+        return point._replace(amplitude=problem.output_scale / by, output_scale=problem.output_scale)
+
+    @staticmethod
+    def _mean(peak: Hyperparameters, points: Sequence[Hyperparameters]) -> Hyperparameters:
+        """The most probable kernel with the posterior means of output scale and noise."""
+        weights = np.array([point.weight for point in points])
+        scale = float(weights @ [point.output_scale for point in points]) / float(weights.sum())
+        noise = float(weights @ [point.noise for point in points]) / float(weights.sum())
+        return peak._replace(
+            amplitude=peak.amplitude * (scale / peak.output_scale), output_scale=scale, noise=noise
+        )
+
+    def _with_noise_alone(self, points: list[Hyperparameters], log_factor: float) -> list[Hyperparameters]:
+        """The same points, and one more for which y is its mean function and noise.
+
+        A rough kernel with little noise explains values that the graph does not as well as noise does, so noise
+        alone has a prior probability of its own.
+        """
+        probability = self._probability_of_noise_alone(log_factor)
+        if probability <= 0.02:  # not worth a posterior of its own
+            return points
+        first, nothing = points[0], 1e-6
+        alone = first._replace(
+            amplitude=nothing * first.amplitude, output_scale=nothing * first.output_scale,
+            noise=self._noise_alone(), weight=probability,
+        )  # fmt: skip
+        return [*(point._replace(weight=(1 - probability) * point.weight) for point in points), alone]
+
+    def _probability_of_noise_alone(self, log_factor: float) -> float:
+        """Its posterior probability, by the log Bayes factor against it."""
+        return float(expit(logit(self._problem.prior.noise_alone) - log_factor)) if log_factor < math.inf else 0.0
+
+    def _alone(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log prior density of the noise, and log posterior density without a signal."""
+        prior = self._problem.prior.log_density("noise", np.log(_AXES.noises), 1.0)[0]
+        return prior, prior + self._temper * independent_log_likelihoods(self._blocks, _AXES.noises)
+
+    def _noise_alone(self) -> float:
+        """The noise variance if there is no signal."""
+        _, log = self._alone()
+        weights = np.exp(log - log_sum_exp(log))
+        return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
+
+    def _log_bayes_factor(self, found: Sequence[_Evaluated]) -> float:
+        """The log Bayes factor of all kernels against noise alone; inf where a variance is known."""
+        if self._problem.output_scale is not None or self._problem.noise is not None:
+            return math.inf
+        kernels = log_sum_exp(np.array([own.log_evidence for own in found]))
+        axes = log_sum_exp(np.concatenate([own.axis.log_prior(self._problem.prior) for own in found]))
+        prior, alone = self._alone()
+        return kernels - axes - log_sum_exp(self._cells.log_prior) - (log_sum_exp(alone) - log_sum_exp(prior))
+
+    # -- warnings ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _mass_at_end(found: Sequence[_Evaluated]) -> float:
+        """The probability of the longest lengthscales, where longer ones are not served."""
+        total = log_sum_exp(np.array([own.log_evidence for own in found]))
+        end = log_sum_exp(np.array([own.log_mass_at_end for own in found]))
+        return math.exp(end - total) if math.isfinite(total) else 0.0
+
+    def _warn_of_ends(self, found: Sequence[_Evaluated]) -> None:
+        probability = self._mass_at_end(found)
+        if probability <= 0.5:
+            return
+        longest = max(found, key=lambda own: own.log_mass_at_end).kernels[-1]
+        warn(
+            f"the data favour a lengthscale longer than {longest.hyperparameters['lengthscale']:.3g} "
+            f"({100 * probability:.0f} % of the posterior probability is there), {self._route.limitation(longest)}"
+        )
+
+    def _warn_of_nothing(self, log_factor: float) -> None:
+        n = self._problem.observations.n_total
+        if n >= 20 and log_factor < 0 < self._problem.prior.noise_alone:  # fewer cannot decide it
+            warn(
+                "the graph explains y no better than independent values would (Bayes factor "
+                f"{math.exp(log_factor):.2g} from {n} observations): are nodes and y in the same order? If they "
+                "are, predictions are hardly better than the mean"
+            )

@@ -1,0 +1,454 @@
+r"""The posterior of hyperparameters where the likelihood is not normal, tempered, and points that stand for it.
+
+As `explore`, but an evaluation of the evidence takes rounds of expectation propagation: quasi-random points of
+the prior, and of a normal distribution fitted to those that it favours, take the place of the grid. Both halves
+together are a sample of their mixture, with importance weights prior times tempered evidence over its density.
+
+Source: Owen and Zhou 2000, "Safe and effective importance sampling" (defensive mixtures, Sec. 2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr, ndtri
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.warn import warn
+from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.blocks import observed_blocks
+from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
+from graphrf.gp.hyperparameters.grid import log_sum_exp
+from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
+from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
+from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
+from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
+from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
+from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.progress import Step
+from graphrf.gp.posterior.approximation.expectation import Sites, independent_sites
+from graphrf.gp.posterior.approximation.responses import Responses
+from graphrf.gp.routes.lengthscales import lengthscale_unit
+from graphrf.gp.routes.normaliser import RoughNormaliser
+from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.protocol import KernelPrecision
+
+# Observed nodes of a block, the most blocks, and points of each half of the sample.
+BLOCK, BLOCKS, SAMPLE = 100, 3, 64
+# Nodes of a block of the mode if there are more than one evidence serves.
+_MODE_BLOCK = 250
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """A Gaussian process seen through a likelihood: as `Problem`, with these in place of normal noise.
+
+    Attributes
+    ----------
+    responses : Responses
+    likelihood : Likelihood
+    spread : float
+        The prior deviation of the mean's coefficients.
+    unit : float
+        The prior deviation of the latent function.
+    """
+
+    graph: Graph
+    kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
+    responses: Responses
+    likelihood: Likelihood
+    spread: float
+    unit: float
+    output_scale: float | None
+    normalize: bool
+    prior: HyperparameterPrior
+    averages: bool
+    max_train: int
+    seed: int
+    n_threads: int | None
+
+    def space(self, axis: Axis) -> LatentSpace:
+        """Coordinates of the hyperparameters of a kernel."""
+        kernel = axis.kernel
+        unit = lengthscale_unit(self.graph, kernel.laplacian) if kernel.is_series else 1.0
+        parameters = Parameters(kernel, tuple(axis.ranges), axis.ranges)
+        return LatentSpace(parameters, self.output_scale, self.likelihood, self.prior, self.unit, unit)
+
+
+def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
+    """Points of the tempered posterior, or the mode; `step` is called for each evaluation of the evidence.
+
+    Cost: with averages 128 evaluations for each Laplacian, each some four factorisations of each block.
+    """
+    observed, rng = problem.responses.nodes, np.random.default_rng(problem.seed)
+    most = min(problem.max_train, route.largest_block)
+    if problem.averages:
+        nodes = observed_blocks(problem.graph, observed, rng, size=min(BLOCK, most), count=BLOCKS)
+    else:
+        size = most if observed.size <= most else min(_MODE_BLOCK, most)
+        nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
+    with linear_algebra(max(block.size for block in nodes), problem.n_threads):
+        if problem.averages:
+            return _Exploration(problem, route, nodes, step).result()
+        return _mode(problem, route, nodes, step)
+
+
+class _Sample(NamedTuple):
+    """Evaluated hyperparameters of kernels that share their K.
+
+    Attributes
+    ----------
+    spaces : sequence of LatentSpace
+        Of each kernel.
+    which : ndarray of int, shape (n,)
+        The kernel of each point.
+    vectors : ndarray, shape (n, p)
+        Coordinates, with columns that a kernel does not use.
+    amplitudes : ndarray, shape (n,)
+    log_weights : ndarray, shape (n,)
+        Their logarithmic sum is the log evidence of all kernels, each of prior probability 1.
+    grams : Grams
+    log_mass_at_end : float
+        Of lengthscales near the longest that is served, if longer ones are not.
+    """
+
+    spaces: Sequence[LatentSpace]
+    which: np.ndarray
+    vectors: np.ndarray
+    amplitudes: np.ndarray
+    log_weights: np.ndarray
+    grams: Grams
+    log_mass_at_end: float
+
+    def own(self, k: int) -> np.ndarray:
+        """Log weights of one kernel's points."""
+        return np.where(self.which == k, self.log_weights, -np.inf)
+
+    def model(self, k: int, vector: np.ndarray) -> Model:
+        """Hyperparameters of one kernel."""
+        return self.spaces[k].model(vector[: len(self.spaces[k].names)])
+
+
+class _Exploration:
+    """The samples of all kernels of a problem."""
+
+    def __init__(
+        self, problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
+    ) -> None:
+        self._problem, self._route, self._nodes, self._step = problem, route, nodes, step
+        self._responses = [problem.responses.at(block) for block in nodes]
+        self._temper = min(1.0, INFORMATION / sum(block.size for block in nodes))
+        self._rough = RoughNormaliser(problem.graph, problem.seed, route.precision)
+        self._sites: tuple[Likelihood, list[Sites]] | None = None  # of the last likelihood
+
+    def result(self) -> Explored:
+        problem, route = self._problem, self._route
+        families: dict[str, list[tuple[Kernel, tuple[str, ...]]]] = {}
+        for kernel, names in problem.kernels:
+            families.setdefault(kernel.laplacian if kernel.is_series else "", []).append((kernel, names))
+        found = [self._family(members) for members in families.values()]
+        compared = self._compared(found)
+        if route.name == "features":  # whose rows have one Laplacian and one length
+            found = [max(found, key=lambda own: log_sum_exp(own.log_weights))]
+        self._warn_of_ends(found)
+        points = self._points(found)
+        best, grams = self._best(found)
+        kernels = [best.kernel, *(point.kernel for point in points)]
+        sampler = route.sampler_for(kernels, problem.responses.nodes.size, grams.sampler)
+        grams.check(best.kernel)
+        return Explored(best, points if len(points) > 1 else [], compared, sampler=sampler)
+
+    def _family(self, members: Sequence[tuple[Kernel, tuple[str, ...]]]) -> _Sample:
+        """Kernels with one Laplacian; sampled rows become longer while the data favour the longest."""
+        for grams in self._route.grams(members, self._nodes, self._problem.seed):
+            sample = self._sampled(grams, [self._axis(kernel, names, grams) for kernel, names in members])
+            if math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights)) <= 0.1:
+                break
+        return sample
+
+    def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> Axis:
+        """A kernel whose hyperparameters without a prior are at the mode, and the one that is sampled."""
+        problem = self._problem
+        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        if axis.others:
+            exact = self._route.exact_grams(grams, kernel, self._nodes, problem.seed)
+            axis = axis.at(_block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel)
+        return Axis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
+
+    def _sampled(self, grams: Grams, axes: Sequence[Axis]) -> _Sample:
+        spaces = [self._problem.space(axis) for axis in axes]
+        n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
+        rng = np.random.default_rng([self._problem.seed, 4])
+        if not p:
+            which, z, log_density = np.arange(n_kernels), np.zeros((n_kernels, 0)), np.zeros(n_kernels)
+            evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
+        else:
+            u = _evenly(SAMPLE, p + 1, rng)
+            first, z = np.minimum((u[:, 0] * n_kernels).astype(int), n_kernels - 1), ndtri(u[:, 1:])
+            near = _Proposal.of(z, self._evaluated(grams, spaces, first, z)[0])
+            u = _evenly(SAMPLE, p + 1, rng)
+            favoured = near.favoured(first, n_kernels)
+            second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
+            which, z = np.concatenate([first, second]), np.concatenate([z, near.moved(ndtri(u[:, 1:]))])
+            evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
+            prior = -0.5 * np.square(z).sum(axis=1)
+            other = near.log_density(z) + np.log(n_kernels * favoured[which])
+            log_density = np.logaddexp(prior, other) - math.log(2) - prior
+        log_weights = evidence - log_density - math.log(evidence.size / n_kernels)
+        at_end = [self._at_end(axes[k], vector) for k, vector in zip(which.tolist(), vectors, strict=True)]
+        if not np.isfinite(log_weights).any():
+            raise ValueError(
+                "the posterior cannot be approximated with these hyperparameters, because a matrix cannot be "
+                "factored: fix a smaller `output_scale`, or another lengthscale"
+            )
+        end = log_sum_exp(np.where(at_end, log_weights, -np.inf))
+        return _Sample(spaces, which, vectors, amplitudes, log_weights, grams, end)
+
+    def _evaluated(
+        self, grams: Grams, spaces: Sequence[LatentSpace], which: np.ndarray, z: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The tempered log evidence at points with normal coordinates z, their vectors, and amplitudes."""
+        levels = np.clip(ndtr(z), 1e-9, 1 - 1e-9)
+        vectors = np.zeros(z.shape)
+        for k, space in enumerate(spaces):
+            p = len(space.names)
+            vectors[which == k, :p] = space.quantiles(levels[which == k, :p])
+        models = [
+            spaces[k].model(vector[: len(spaces[k].names)]) for k, vector in zip(which, vectors, strict=True)
+        ]
+        matrices = grams.many([model.kernel for model in models])
+        evidence, amplitudes = np.full(which.size, -np.inf), np.ones(which.size)
+        for number, model in enumerate(models):
+            if self._step is not None:
+                self._step()
+            own = [each[number] for each in matrices]
+            divisor = self._divisor(model.kernel, own)
+            if np.isfinite(divisor) and divisor > 0:  # else the modulation underflows
+                amplitudes[number] = model.output_scale / divisor
+                evidence[number] = self._temper * self._evidence(model, amplitudes[number], own)
+        return evidence, vectors, amplitudes
+
+    def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
+        spread, likelihood = self._problem.spread, model.likelihood
+        if self._sites is None or self._sites[0] != likelihood:
+            self._sites = likelihood, [independent_sites(own, likelihood, spread) for own in self._responses]
+        blocks = zip(matrices, self._responses, self._sites[1], strict=True)
+        return sum(block_evidence(amplitude * own, y, likelihood, spread, sites) for own, y, sites in blocks)
+
+    def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
+        """As in `explore`: the mean variance at the nodes of the blocks, or at all for a known output scale."""
+        if self._problem.output_scale is None:
+            return float(sum(np.trace(own) for own in matrices) / sum(own.shape[0] for own in matrices))
+        return self._rough(kernel) if self._problem.normalize else 1.0
+
+    @staticmethod
+    def _at_end(axis: Axis, vector: np.ndarray) -> bool:
+        """Whether a lengthscale is within a factor of 1.5 of the longest, where longer ones are not served."""
+        return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
+
+    # -- what stands for the posterior ---------------------------------------------------------------
+
+    @staticmethod
+    def _compared(found: Sequence[_Sample]) -> list[ComparedKernel]:
+        """The kernels, the most probable first."""
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
+        compared = []
+        for sample in found:
+            for k in range(len(sample.spaces)):
+                evidence = log_sum_exp(sample.own(k))
+                if math.isfinite(evidence):
+                    kernel = _mean(sample, k)[0].kernel
+                    compared.append(ComparedKernel(kernel, evidence, math.exp(evidence - total)))
+        return sorted(compared, key=lambda own: -own.probability)
+
+    def _best(self, found: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
+        """The most probable kernel with the posterior means of its coordinates, and its K."""
+        kernels = [(sample, k) for sample in found for k in range(len(sample.spaces))]
+        sample, k = max(kernels, key=lambda own: log_sum_exp(own[0].own(own[1])))
+        model, share = _mean(sample, k)
+        amplitude = math.exp(float(share @ np.log(sample.amplitudes)))
+        return Hyperparameters(
+            model.kernel, amplitude, model.output_scale, 1.0, 1.0, model.likelihood
+        ), sample.grams
+
+    @staticmethod
+    def _points(found: Sequence[_Sample]) -> list[Hyperparameters]:
+        """About eight points, by systematic sampling in the order of the last coordinate.
+
+        That is the likelihood's parameter, or else the output scale, on which intervals depend most.
+        """
+        log = np.concatenate([sample.log_weights for sample in found])
+        last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
+        order = np.argsort(last, kind="stable")
+        cumulated = np.cumsum(np.exp(log[order] - log.max()))
+        places = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
+        distinct, counts = np.unique(order[np.minimum(places, log.size - 1)], return_counts=True)
+        members = [(sample, number) for sample in found for number in range(sample.which.size)]
+        points = []
+        for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            sample, number = members[place]
+            model = sample.model(int(sample.which[number]), sample.vectors[number])
+            amplitude = float(sample.amplitudes[number])
+            points.append(
+                Hyperparameters(model.kernel, amplitude, model.output_scale, 1.0, count / POINTS, model.likelihood)
+            )
+        return points
+
+    def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
+        sample = max(found, key=lambda own: own.log_mass_at_end)
+        probability = math.exp(sample.log_mass_at_end - total)
+        if probability > 0.5:
+            kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
+            warn(
+                f"the data favour a lengthscale longer than {sample.grams.longest(kernel):.3g} "
+                f"({100 * probability:.0f} % of the posterior probability is there), "
+                f"{self._route.limitation(kernel)}"
+            )
+
+
+def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
+    """The model at the posterior mean of a kernel's coordinates, and the shares of its points."""
+    own = sample.own(k)
+    share = np.exp(own - log_sum_exp(own))
+    return sample.model(k, share @ sample.vectors), share
+
+
+class _Proposal(NamedTuple):
+    """A normal distribution near the points that the evidence favours; the prior is standard normal.
+
+    Attributes
+    ----------
+    middle : ndarray, shape (p,)
+    root : ndarray, shape (p, p)
+        The Cholesky factor of its covariance.
+    shares : ndarray, shape (n,)
+        Of the points.
+    """
+
+    middle: np.ndarray
+    root: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, z: np.ndarray, log_evidence: np.ndarray) -> _Proposal:
+        """Half as wide again as the points' own, and wider where few of them have the mass."""
+        top = float(log_evidence.max())
+        shares = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
+        shares = shares / shares.sum()
+        middle = shares @ z
+        covariance = ((z - middle).T * shares) @ (z - middle)
+        covariance += (0.5 * float(np.square(shares).sum()) + 0.02) * np.eye(middle.size)
+        return cls(middle, math.sqrt(1.5) * np.linalg.cholesky(covariance), shares)
+
+    def favoured(self, which: np.ndarray, n_kernels: int) -> np.ndarray:
+        """Half of the probability to all kernels alike, half by their shares."""
+        own = np.bincount(which, weights=self.shares, minlength=n_kernels)
+        return np.asarray(0.5 * own + 0.5 / n_kernels)
+
+    def moved(self, z: np.ndarray) -> np.ndarray:
+        """Draws from standard normal ones."""
+        return np.asarray(self.middle + z @ self.root.T)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Up to the constant of a standard normal density."""
+        away = solve_triangular(self.root, (z - self.middle).T, lower=True)
+        return np.asarray(-0.5 * np.square(away).sum(axis=0) - float(np.log(np.diagonal(self.root)).sum()))
+
+
+def _evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
+    """n points that fill the unit cube of p dimensions evenly: Kronecker's sequence, shifted.
+
+    Source: Niederreiter 1992, "Random Number Generation and Quasi-Monte Carlo Methods", Ch. 3; the steps are
+    powers of the root of x^(p+1) = x + 1.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (p + 1))
+    steps = root ** -np.arange(1.0, p + 1)
+    points = (rng.random(p) + np.arange(n)[:, None] * steps) % 1.0
+    return np.clip(points, 1e-9, 1 - 1e-9)
+
+
+# -- the mode --------------------------------------------------------------------------------------
+
+
+def _mode(problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None) -> Explored:
+    """The most probable hyperparameters of the most probable kernel."""
+    found = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
+    order = sorted(found, key=lambda own: -own[0].log_posterior)
+    total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
+    compared = [
+        ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))
+        for mode, _ in order
+    ]
+    mode, grams = order[0]
+    if route.precision is not None and problem.responses.nodes.size > nodes[0].size:
+        mode = _exact_mode(problem, route.precision, mode, grams, step)
+    warn_of_bounds(mode)
+    best = mode.hyperparameters
+    sampler = route.sampler_for([best.kernel], problem.responses.nodes.size, grams.sampler)
+    grams.check(best.kernel)
+    return Explored(best, [], compared, mode.converged, sampler)
+
+
+def _kernel_mode(
+    problem: LatentProblem,
+    route: Route,
+    member: tuple[Kernel, tuple[str, ...]],
+    nodes: Sequence[np.ndarray],
+    step: Step | None,
+) -> tuple[LatentMode, Grams]:
+    """The mode of one kernel; with default rows of features on longer ones while it is at their end."""
+    kernel, names = member
+    start: Model | None = None
+    for grams in route.grams([member], nodes, problem.seed):
+        if set(names) - {"lengthscale", *kernel.shares}:
+            grams = route.exact_grams(grams, kernel, nodes, problem.seed)
+        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        mode = _block_mode(problem, route, axis, nodes, grams, step, start)
+        start = mode.model
+        if not axis.is_cut or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]:
+            return mode, grams
+    longest = axis.ranges["lengthscale"][1]
+    warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
+    return mode, grams
+
+
+def _block_mode(
+    problem: LatentProblem,
+    route: Route,
+    axis: Axis,
+    nodes: Sequence[np.ndarray],
+    grams: Grams,
+    step: Step | None,
+    start: Model | None = None,
+) -> LatentMode:
+    divisor = subset_divisor()
+    if problem.output_scale is not None:
+        divisor = mode_divisor(problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision)
+    responses = [problem.responses.at(block) for block in nodes]
+    evidence = DenseEvidence(grams.each, responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    return find_latent_mode(problem.space(axis), evidence, start)
+
+
+def _exact_mode(
+    problem: LatentProblem, precision: KernelPrecision, mode: LatentMode, grams: Grams, step: Step | None
+) -> LatentMode:
+    """The mode by the evidence of all observations with a sparse precision."""
+    own = precision.with_kernel(mode.model.kernel)
+    axis = Axis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
+    divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
+    evidence = SparseEvidence(own, problem.responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
+    return find_latent_mode(problem.space(axis), evidence, start)

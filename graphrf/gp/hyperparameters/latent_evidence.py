@@ -1,0 +1,135 @@
+"""The evidence of hyperparameters where the likelihood is not normal, by expectation propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from graphrf.gp.hyperparameters.latent_space import Model
+from graphrf.gp.hyperparameters.likelihood_search import Divisor
+from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.progress import Step
+from graphrf.gp.posterior.approximation.expectation import ENOUGH, Sites, approximate, independent_sites
+from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
+from graphrf.gp.posterior.approximation.responses import Responses
+from graphrf.gp.posterior.approximation.sparse import SparsePrior
+from graphrf.gp.routes.gram import Gram
+from graphrf.operators.precision.protocol import KernelPrecision
+
+
+class LatentEvidence(Protocol):
+    """log p(y | hyperparameters) of some observations."""
+
+    def amplitude(self, model: Model) -> float:
+        """The factor of the kernel as it is: output scale over divisor."""
+        ...
+
+    def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
+        """The evidence and its derivatives, -inf and zeros where it cannot be had.
+
+        In the kernel's named hyperparameters, the logarithm of the output scale, and the logarithms of the
+        likelihood's unknown parameters.
+        """
+        ...
+
+
+@dataclass
+class DenseEvidence:
+    """That of blocks of observations, independent of each other, by K at their nodes.
+
+    Attributes
+    ----------
+    grams : sequence of Gram
+    responses : sequence of Responses
+    divisor : Divisor
+        K is divided by it before the output scale multiplies it.
+    spread : float
+        The prior deviation of the mean's coefficients.
+    unknown : tuple of str
+        Parameters of the likelihood.
+    step : callable, optional
+        Called at every evaluation.
+    """
+
+    grams: Sequence[Gram]
+    responses: Sequence[Responses]
+    divisor: Divisor
+    spread: float
+    unknown: tuple[str, ...]
+    step: Step | None = None
+
+    def amplitude(self, model: Model) -> float:
+        return model.output_scale / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
+
+    def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
+        if self.step is not None:
+            self.step()
+        given = [gram(model.kernel, names) for gram in self.grams]
+        divisor, slopes = self.divisor(model.kernel, names, given)
+        nothing = -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
+        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
+            return nothing
+        scale = model.output_scale / divisor
+        value, result = 0.0, nothing[1]
+        for (matrix, changes), responses in zip(given, self.responses, strict=True):
+            prior = DensePrior(with_mean(scale * matrix, responses.basis, self.spread))
+            try:
+                found = approximate(
+                    prior, responses, model.likelihood, independent_sites(responses, model.likelihood, self.spread)
+                )
+            except np.linalg.LinAlgError:
+                return nothing
+            slope = prior.slope(found.sites.precision, found.weights)
+            whole = scale * float(np.vdot(slope, matrix))
+            own = [scale * float(np.vdot(slope, change)) for change in changes] - whole * slopes / divisor
+            parameters = [found.slope(responses, model.likelihood, name) for name in self.unknown]
+            value += found.log_evidence
+            result = result + np.array([*own, whole, *parameters])
+        return value, result
+
+
+@dataclass
+class SparseEvidence:
+    """That of all observations by a sparse precision; the attributes as those of `DenseEvidence`."""
+
+    precision: KernelPrecision
+    responses: Responses
+    divisor: Divisor
+    spread: float
+    unknown: tuple[str, ...]
+    step: Step | None = None
+
+    def amplitude(self, model: Model) -> float:
+        return model.output_scale / self.divisor(model.kernel, (), [])[0]
+
+    def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
+        if self.step is not None:
+            self.step()
+        divisor, slopes = self.divisor(model.kernel, names, [])
+        amplitude = model.output_scale / divisor
+        precision = self.precision.with_kernel(model.kernel)
+        prior = SparsePrior(precision, amplitude, self.responses, self.spread)
+        try:
+            sites = independent_sites(self.responses, model.likelihood, self.spread)
+            found = approximate(prior, self.responses, model.likelihood, sites)
+        except (np.linalg.LinAlgError, ValueError):  # numerically singular
+            return -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
+        own = prior.slopes(found.sites.precision, found.normal.variance, names)
+        parameters = [found.slope(self.responses, model.likelihood, name) for name in self.unknown]
+        kernel = own.kernel - own.log_amplitude * slopes / divisor
+        return found.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
+
+
+def block_evidence(
+    matrix: np.ndarray, responses: Responses, likelihood: Likelihood, spread: float, sites: Sites
+) -> float:
+    """The evidence of one block by K at its nodes, to about a hundredth of a nat; -inf where it cannot be had."""
+    try:
+        prior = DensePrior(with_mean(matrix, responses.basis, spread))
+        found = approximate(prior, responses, likelihood, sites, enough=ENOUGH)
+    except np.linalg.LinAlgError:
+        return -np.inf
+    return found.log_evidence if np.isfinite(found.log_evidence) else -np.inf

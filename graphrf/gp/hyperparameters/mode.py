@@ -1,0 +1,148 @@
+"""The most probable hyperparameters, by exact gradients of the likelihood from the best of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.memory import require_memory
+from graphrf._base.warn import warn
+from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
+from graphrf.gp.hyperparameters.likelihood_search import (
+    Block,
+    Divisor,
+    LikelihoodResult,
+    LikelihoodSearch,
+    precision_divisor,
+    spectral_divisor,
+    unit_divisor,
+)
+from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
+from graphrf.gp.model.hyperparameters import Hyperparameters
+from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.progress import Step
+from graphrf.gp.routes.normaliser import normaliser
+from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.areal import precision_of
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.series.density_of_states import density_of_states
+
+
+class Mode(NamedTuple):
+    """The most probable hyperparameters of a kernel, and whether the gradient vanishes there."""
+
+    best: Hyperparameters
+    converged: bool
+
+
+def require_room(problem: Problem, route: Route) -> None:
+    """MemoryError where sparse factors of the likelihood of all observations do not fit beside each other."""
+    if route.precision is None:
+        return
+    numbers = max(route.precision.with_kernel(kernel).own_elimination.n_entries for kernel, _ in problem.kernels)
+    require_memory(
+        3 * 8.0 * numbers,  # factors of the prior and the posterior, and the dense blocks of a selected inverse
+        f"the likelihood of all observations by sparse factors of {numbers:.2g} numbers",
+        "pass method='series', by which hyperparameters='mode' takes at most `max_train` observed nodes, or "
+        "hyperparameters='average', which learns from at most 750",
+    )
+
+
+def find_mode(
+    problem: Problem,
+    route: Route,
+    axis: Axis,
+    starts: Sequence[Hyperparameters],
+    grams: Grams,
+    step: Step | None,
+    *,
+    warns: bool = False,
+) -> Mode:
+    """The mode of likelihood times prior, without tempering, of one kernel.
+
+    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes;
+    of more nodes it is that of blocks of 250. With `warns` a mode at a bound of the search is warned of.
+    """
+    graph, seed, scale = problem.graph, problem.seed, problem.output_scale
+    # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is reported.
+    normalize = problem.normalize or scale is None
+    search = LikelihoodSearch(
+        (), Parameters(axis.kernel, tuple(axis.ranges), axis.ranges), scale, problem.noise,
+        mode_divisor(graph, starts[0].kernel, normalize, seed, route.precision),
+        problem.prior, problem.unit, axis.unit, step,
+    )  # fmt: skip
+    if route.precision is not None:
+        precision = route.precision.with_kernel(starts[0].kernel)
+        search = PrecisionSearch(precision, problem.observations, search)
+    else:
+        search.blocks = _blocks(problem, route, axis.kernel, grams)
+    with linear_algebra(min(problem.observations.nodes.size, problem.max_train), problem.n_threads):
+        points = []
+        for start in starts:
+            output_scale = start.amplitude * search.divided_by(start.kernel)
+            points.append(search.point(start.kernel, output_scale, start.noise))
+        found = search.run(points)
+        if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
+            search.divisor = mode_divisor(graph, found.kernel, True, seed, route.precision)
+            found = search.run([found.point])
+    if warns:
+        _warn_of_bounds(axis, found)
+    by = normaliser(graph, found.kernel, seed, route.precision) if normalize else 1.0
+    amplitude, scale = (found.amplitude, found.amplitude * by) if scale is None else (scale / by, scale)
+    return Mode(Hyperparameters(found.kernel, amplitude, scale, found.noise, 1.0), found.converged)
+
+
+def _blocks(problem: Problem, route: Route, kernel: Kernel, grams: Grams) -> list[Block]:
+    """Up to `max_train` observed nodes together, or blocks of 250 of them."""
+    observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
+    size = most if observed.size <= most else min(BLOCK, most)
+    rng = np.random.default_rng(problem.seed)
+    nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
+    exact = route.exact_grams(grams, kernel, nodes, problem.seed)
+    return [Block(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
+
+
+def mode_divisor(
+    graph: Graph, kernel: Kernel, normalize: bool, seed: int, precision: KernelPrecision | None
+) -> Divisor:
+    """1, or the mean variance over all nodes: the divisor of K before an output scale multiplies it.
+
+    By a quadrature of the spectrum that is exact at the kernel where the search begins.
+    """
+    if not normalize:
+        return unit_divisor()
+    if not kernel.is_series:
+        return precision_divisor(precision or precision_of(graph, kernel))
+    points, weights = density_of_states(graph, kernel.laplacian, np.random.default_rng(seed))
+    scale = graph.laplacian_scale(kernel.laplacian)
+    rough = spectral_divisor(points, weights, scale)(kernel, (), [])[0]
+    return spectral_divisor(points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale)
+
+
+def _warn_of_bounds(axis: Axis, found: LikelihoodResult) -> None:
+    """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
+    order = "are nodes and y in the same order?"
+    reasons = {
+        "largest lengthscale": "so the data do not determine it: y is smoother than the kernel, or has a trend. "
+        "Predictions may still be good, but the lengthscale is meaningless: compare a smoother kernel "
+        "on held-out values (kernel='diffusion'), or fix the lengthscale (optimize=False)",
+        "smallest lengthscale": f"so y at a node carries no information on y at its neighbours: {order}",
+        "smallest output_scale": f"so only a mean and noise were found: {order}",
+        "largest noise": f"so only noise was found: {order}",
+        "smallest noise": "so intervals at observed nodes are as narrow as without noise: if there is noise, pass "
+        "its variance as `noise`, or a `prior` for it",
+    }
+    if axis.is_cut:  # the route's limitation is warned of
+        del reasons["largest lengthscale"]
+    values = {"noise": found.noise, **found.kernel.hyperparameters}
+    for name, end in found.ends.items():
+        if (reason := reasons.get(f"{end} {name}")) is not None:
+            at = f" at {values[name]:.3g}" if name in values else ""
+            warn(f"training ended with the {name}{at}, the {end} value searched, {reason}")

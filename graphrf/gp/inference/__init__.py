@@ -1,1 +1,0 @@
-"""The posterior of given hyperparameters: covariances, solvers, draws, likelihoods."""

@@ -1,1 +1,0 @@
-"""Laplace's approximation for likelihoods that factor over nodes: Newton steps, dense and sparse."""

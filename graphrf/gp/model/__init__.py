@@ -1,0 +1,1 @@
+"""A Gaussian process and its observations, as one record each."""

@@ -1,0 +1,163 @@
+"""The common part of estimators on the nodes of a graph: parameters and tags of scikit-learn."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metadata_routing import UNUSED
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph, given_nodes
+
+_Parameters = ParamSpec("_Parameters")
+
+
+def without_alpha(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
+    """`__init__`, whose TypeError for `alpha=`, the argument of scikit-learn, names `noise`."""
+
+    @functools.wraps(init)
+    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> None:
+        if "alpha" in options:
+            raise checks.type_error(
+                "alpha",
+                "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array "
+                "with one for each",
+            )
+        init(*args, **options)
+
+    return checked
+
+
+class NodeEstimator(BaseEstimator):
+    """Nested parameters, tags and the names of columns; the only feature is the node."""
+
+    graph: Graph
+
+    # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be requested.
+    __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings, and with `deep` those of kernel, sampler, likelihood and prior: `kernel__lengthscale`.
+
+        Parameters
+        ----------
+        deep : bool
+
+        Returns
+        -------
+        dict
+        """
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            for name, value in list(params.items()):
+                params |= {f"{name}__{own}": getattr(value, own) for own in _fields(value)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; `kernel__lengthscale=2.0` replaces the kernel by one with that lengthscale.
+
+        Raises
+        ------
+        ValueError
+            For unknown names.
+        """
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        parts: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            outer, delimiter, inner = name.partition("__")
+            if delimiter:
+                parts.setdefault(outer, {})[inner] = value
+        for outer, changes in parts.items():
+            whole: Any = self.get_params(deep=False).get(outer)
+            known = _fields(whole)
+            for inner in changes:
+                if inner not in known:
+                    whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
+                    raise ValueError(
+                        f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {type(self).__name__}: "
+                        f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
+                    )
+            setattr(self, outer, dataclasses.replace(whole, **changes))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin)
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """1, once fitted: the node."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no `n_features_in_` before it is fitted")
+        return 1
+
+    def __sklearn_is_fitted__(self) -> bool:
+        raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def _keep_columns(self, nodes: Any, y: Any) -> None:
+        """Keep the name of the column of a data frame that held the nodes in `fit`, beside `y`."""
+        names = _columns(nodes)
+        if y is not None and names is not None:
+            self.feature_names_in_ = names
+
+    def _queried(self, nodes: Any) -> np.ndarray:
+        """Positions of queried nodes; a data frame's column must have the name that it had in `fit`."""
+        names, known = _columns(nodes), getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError(
+                "The feature names should match those that were passed during fit: "
+                f"`nodes` has the columns {list(names)}, and had {list(known)}"
+            )
+        return given_nodes(self.graph, nodes)
+
+
+def _fields(value: Any) -> list[str]:
+    """The arguments that a dataclass was made with; none of another object."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return []
+    return [own.name for own in dataclasses.fields(value) if own.init]
+
+
+def _columns(nodes: Any) -> np.ndarray | None:
+    """The names of a data frame's columns, if they are strings."""
+    names = list(getattr(nodes, "columns", ()))
+    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def checked_weights(weights: Any, n: int) -> np.ndarray | None:
+    """`sample_weight` of n observations, shape (n,), float64; None for none."""
+    if weights is None:
+        return None
+    values = checks.finite("sample_weight", checks.array("sample_weight", weights, np.float64))
+    if values.ndim == 0:
+        values = np.full(n, float(values))
+    if values.shape != (n,):
+        raise checks.value_error(
+            "sample_weight",
+            f"must be a number or have shape ({n},), one weight for each node of `nodes`, got {values.shape}",
+        )
+    if (values < 0).any() or not values.any():
+        raise checks.value_error(
+            "sample_weight", "must not be negative, nor all zero: an observation of weight 0 is left out"
+        )
+    return values
+
+
+def forget(estimator: Any, private: tuple[str, ...]) -> None:
+    """Make an estimator unfitted, so that a fit that fails leaves nothing of the one before."""
+    for name in [name for name in vars(estimator) if name.endswith("_") or name in private]:
+        delattr(estimator, name)

@@ -1,0 +1,297 @@
+"""The mean function: zero, a constant, or a constant and a linear trend in covariates of the nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.gp.model.settings import observed
+from graphrf.graph.graph import Graph
+
+_NAMED = ("constant", "zero")
+# Singular values of the scaled basis below this share of the largest count as 0.
+COLLINEAR = 1e-9
+# Covariates, and their range in units of their spread at the observed nodes, whose squares are safe in sums.
+_LARGEST = 1e150
+
+
+class Coefficients(NamedTuple):
+    """The constant and the coefficients of covariates: posterior means, standard deviations and names.
+
+    `print` shows them as a table, with the ends of intervals that hold 95 % of the normal distribution.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.names), default=0)
+        lines = [" " * width + "".join(f"{title:>11}" for title in ("mean", "std", "2.5 %", "97.5 %"))]
+        half = 1.959964 * self.std
+        numbers = np.stack([self.mean, self.std, self.mean - half, self.mean + half], axis=1)
+        for name, row in zip(self.names, numbers.reshape(len(self.names), 4, -1), strict=True):
+            lines += [f"{name:{width}}" + "".join(f"{value:11.4g}" for value in column) for column in row.T]
+        return "\n".join(lines)
+
+
+class Covariates(NamedTuple):
+    """Covariates that came with observations.
+
+    Attributes
+    ----------
+    values : ndarray, shape (N, b)
+        In rows of nodes that were not observed the mean of the others.
+    known : ndarray of bool, shape (N,)
+    names : tuple of str
+    """
+
+    values: np.ndarray
+    known: np.ndarray
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, x: Any, labels: Sequence[Any] | None, positions: np.ndarray, n_nodes: int) -> Covariates:
+        """Those with a row for each observation; a data frame is read by `labels`, if there are any."""
+        table, names = checked_table(x, labels, positions.size)
+        distinct, first, place = np.unique(positions, return_index=True, return_inverse=True)
+        unlike = np.flatnonzero((table != table[first][place]).any(axis=1))
+        if unlike.size:
+            raise checks.value_error(
+                "x",
+                f"must be the same for all observations of a node, and differs at node {positions[unlike[0]]}; "
+                "take their mean",
+            )
+        return cls.at(distinct, table[first], names, n_nodes)
+
+    @classmethod
+    def at(cls, nodes: np.ndarray, rows: np.ndarray, names: tuple[str, ...], n_nodes: int) -> Covariates:
+        """Those with a row for each of some distinct nodes."""
+        values = np.tile(rows.mean(axis=0), (n_nodes, 1))
+        values[nodes] = rows
+        known = np.zeros(n_nodes, dtype=bool)
+        known[nodes] = True
+        return cls(values, known, names)
+
+    def only(self, nodes: np.ndarray) -> Covariates:
+        """Those of some distinct nodes alone."""
+        return Covariates.at(nodes, self.values[nodes], self.names, self.known.size)
+
+
+class MeanFunction(NamedTuple):
+    """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
+
+    Covariates are centred and scaled at the observed nodes, so that their units and origin (metres above the sea,
+    grid coordinates of a country) cost no digits.
+
+    Attributes
+    ----------
+    basis : ndarray, shape (N, 0) for a zero mean, (N, 1 + b) with b covariates else
+        The first column is 1.
+    centre, width : ndarray, shape (b,)
+        Column 1 + k is (covariate k - centre[k]) / width[k].
+    names : tuple of str
+        Of the covariates.
+    """
+
+    basis: np.ndarray
+    centre: np.ndarray
+    width: np.ndarray
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, mean: Any, n_nodes: int, observed: np.ndarray, x: Covariates | None = None) -> MeanFunction:
+        """The basis of the setting `mean` for distinct observed nodes, and the covariates that came with them.
+
+        ValueError if these do not suffice.
+        """
+        argument, covariates = "mean", checked_mean(mean, n_nodes)
+        names = column_names(mean, covariates.shape[1])
+        if x is not None:
+            if not isinstance(mean, str) or mean != "constant":
+                raise checks.value_error(
+                    "x", "is for mean='constant': pass covariates either here or as `mean`, at all nodes"
+                )
+            argument, covariates, names = "x", x.values, x.names
+        if not covariates.shape[1]:
+            nothing = np.zeros(0)
+            return cls(np.ones((n_nodes, 1 if mean == "constant" else 0)), nothing, nothing)
+        there = covariates[observed]
+        centre = there.mean(axis=0)
+        width = np.sqrt(np.square(there - centre).mean(axis=0))
+        fixed = np.flatnonzero(width <= 1e-12 * np.maximum(np.abs(there).max(axis=0), 1e-200))
+        if fixed.size:
+            raise checks.value_error(
+                argument,
+                f"must hold covariates that vary over the observed nodes, and column {fixed[0]} does not; "
+                "drop it: the mean has a constant anyway",
+            )
+        with np.errstate(over="ignore"):
+            basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
+        far = np.flatnonzero(np.abs(basis).max(axis=0) > _LARGEST)
+        if far.size:
+            raise checks.value_error(
+                argument,
+                f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
+                f"observed nodes, and column {far[0] - 1} is not; rescale or drop it",
+            )
+        singular = np.linalg.svd(basis[observed], compute_uv=False)
+        rank = int((singular > COLLINEAR * singular[0]).sum())
+        if rank < basis.shape[1]:
+            raise checks.value_error(
+                argument,
+                f"must hold covariates that are not collinear at the observed nodes, but with the constant "
+                f"its {basis.shape[1]} columns have rank {rank} at {observed.size} nodes; drop columns, or "
+                "observe more nodes",
+            )
+        return cls(basis, centre, width, names)
+
+    def with_rows(self, nodes: np.ndarray, x: Any) -> np.ndarray:
+        """The basis with other covariates at nodes, a row for each, whose columns must be those of `fit`."""
+        if not self.width.size:
+            raise checks.value_error("x", "must be None: `fit` was given no covariates")
+        table, names = checked_table(x, None, nodes.size)
+        if hasattr(x, "columns") and set(names) >= set(self.names):
+            table = table[:, [names.index(name) for name in self.names]]
+        elif hasattr(x, "columns") and not all(re.fullmatch(r"x\d+", name) for name in self.names):
+            raise checks.value_error(
+                "x", f"must have the columns {', '.join(self.names)} that `fit` was given, got {', '.join(names)}"
+            )
+        if table.shape[1] != self.width.size:
+            raise checks.value_error(
+                "x", f"must have {self.width.size} columns, as the covariates of `fit`, got {table.shape[1]}"
+            )
+        basis = self.basis.copy()
+        with np.errstate(over="ignore"):
+            own = (table - self.centre) / self.width
+        basis[nodes, 1:] = own
+        if (basis[nodes, 1:] != own).any():
+            raise checks.value_error("x", "must be the same wherever a node is repeated, and is not")
+        if (np.abs(basis[nodes]) > _LARGEST).any():
+            raise checks.value_error("x", f"must be within {_LARGEST:g} times the spread of that of `fit`")
+        return basis
+
+    def centred(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values less their mean, where there is a constant to take it up, and that mean, shape (p,).
+
+        What is left of rounding becomes 0, so that constant values are seen to be constant.
+        """
+        offset = values.mean(axis=0) if self.basis.shape[1] else np.zeros(values.shape[1])
+        rest = values - offset
+        rest[np.abs(rest) <= 8 * np.finfo(np.float64).eps * np.abs(offset)] = 0.0
+        return rest, offset
+
+    def deviations(self, covariance: np.ndarray) -> np.ndarray:
+        """Standard deviations of the constant and the trend in the covariates' own units, shape (columns,)."""
+        if not self.basis.shape[1]:
+            return np.zeros(0)
+        own = np.diag(np.concatenate([[1.0], 1 / self.width]))
+        own[0, 1:] = -self.centre / self.width
+        return np.sqrt(np.maximum(np.diagonal(own @ covariance @ own.T), 0.0))
+
+    def parts(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns, p)."""
+        if not self.basis.shape[1]:
+            return np.zeros(coefficients.shape[1]), np.zeros((0, coefficients.shape[1]))
+        trend = coefficients[1:] / self.width[:, None]
+        return coefficients[0] - self.centre @ trend, trend
+
+
+def observed_with(graph: Graph, nodes: Any, y: Any, x: Any) -> tuple[np.ndarray, Any, Covariates | None]:
+    """Positions of the observed nodes, what was observed there, and its covariates.
+
+    Where the labels of `nodes` are names, the rows of a data frame `x` are found by its index.
+    """
+    labels = None
+    if y is None and isinstance(nodes, Mapping):
+        labels = list(nodes)
+    elif y is None and hasattr(nodes, "to_numpy"):
+        labels = list(nodes.index)
+    positions, y = observed(graph, nodes, y)
+    covariates = None if x is None else Covariates.of(x, labels, positions, graph.n_nodes)
+    return positions, y, covariates
+
+
+def checked_table(x: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """n rows of covariates as float64 of shape (n, b), and the names of the columns."""
+    x = checks.plain("x", x)
+    if labels is not None and hasattr(x, "loc"):
+        try:
+            x = x.loc[labels]
+        except KeyError:
+            raise checks.value_error(
+                "x", "must have a row for every label of the index of the observations, and lacks some"
+            ) from None
+    try:
+        if hasattr(x, "columns"):
+            array = np.column_stack([np.asarray(x[name]) for name in x.columns])
+        else:
+            array = np.asarray(x)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise checks.type_error(
+            "x", f"must be numbers, got {checks.describe(x)}; pandas.get_dummies makes numbers of categories"
+        )
+    if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
+        raise checks.value_error(
+            "x", f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got {array.shape}"
+        )
+    values = _safe("x", array)
+    names = column_names(x, values.shape[1])
+    if len(set(names)) < len(names):
+        raise checks.value_error("x", f"must have columns of different names, got {', '.join(names)}")
+    return values, names
+
+
+def column_names(x: Any, n_columns: int) -> tuple[str, ...]:
+    """Those of a data frame's columns, or of a series; else x0, x1, ..."""
+    if hasattr(x, "columns"):
+        return tuple(map(str, x.columns))
+    if isinstance(getattr(x, "name", None), str) and n_columns == 1:
+        return (x.name,)
+    return tuple(f"x{k}" for k in range(n_columns))
+
+
+def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
+    """Covariates as float64 of shape (N, b); of shape (N, 0) for a name."""
+    if isinstance(mean, str):
+        if mean not in _NAMED:
+            raise checks.value_error(
+                "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
+            )
+        return np.zeros((n_nodes, 0))
+    mean = checks.plain("mean", mean)
+    try:
+        array = np.asarray(mean)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise checks.type_error(
+            "mean",
+            f"must be 'constant', 'zero', or an array of covariates at all nodes, got {checks.describe(mean)}",
+        )
+    if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
+        raise checks.value_error(
+            "mean",
+            f"must hold covariates of shape ({n_nodes},) or ({n_nodes}, b), a row for each node of the "
+            f"graph, got {array.shape}",
+        )
+    return _safe("mean", array)
+
+
+def _safe(name: str, array: np.ndarray) -> np.ndarray:
+    """Covariates as float64 of two axes, once they are finite and their squares are, too."""
+    values = checks.finite(name, array.astype(np.float64))
+    largest = float(np.abs(values).max())
+    if largest > _LARGEST:
+        raise checks.value_error(
+            name,
+            f"must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can hold, "
+            f"got {largest:g}; multiply them by a constant",
+        )
+    return values[:, None] if values.ndim == 1 else values

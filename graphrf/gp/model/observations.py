@@ -1,0 +1,98 @@
+"""Observations of a graph signal, with repeated ones at a node joined without loss."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Observations(NamedTuple):
+    r"""n observations at m distinct nodes, as the statistics that a Gaussian likelihood needs.
+
+    Observations y_i of f at one node with noise variances s / a_i, of precisions a_i relative to 1 / s, are, up
+    to a factor that does not depend on f, one observation of their weighted mean with noise variance s / c, where
+    c is the sum of the a_i; the factor is
+
+    .. math:: (2 \pi s)^{-(k-1)/2} \, c^{-1/2} \prod_i a_i^{1/2}
+              \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right)
+
+    for k observations.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (m,)
+        Distinct, increasing.
+    counts : ndarray of float64, shape (m,)
+        c: the number of observations where all precisions are 1.
+    means : ndarray of float64, shape (m, p)
+    within : float
+        Sum of squared deviations from the node means times the precisions, over all nodes and outputs.
+    basis : ndarray of float64, shape (m, b)
+        The mean function's basis at the nodes: no columns for a zero mean, ones for a constant.
+    n_total : int
+        n, repeats counted.
+    log_precisions : float
+        Sum of log a_i.
+    """
+
+    nodes: np.ndarray
+    counts: np.ndarray
+    means: np.ndarray
+    within: float
+    basis: np.ndarray
+    n_total: int
+    log_precisions: float = 0.0
+
+    @property
+    def n_outputs(self) -> int:
+        """p."""
+        return int(self.means.shape[1])
+
+    @classmethod
+    def of(
+        cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray, precisions: np.ndarray | None = None
+    ) -> Observations:
+        """The statistics of values of shape (n, p) at node positions of shape (n,).
+
+        `basis` has all nodes, shape (N, b); the observations' relative precisions, shape (n,), are 1 by default.
+        """
+        distinct, position = np.unique(nodes, return_inverse=True)
+        a = np.ones(nodes.size) if precisions is None else precisions
+        logs = 0.0 if precisions is None else float(np.log(a).sum())
+        if distinct.size == nodes.size:
+            order = np.argsort(nodes)
+            return cls(distinct, a[order], y[order], 0.0, basis[distinct], nodes.size, logs)
+        counts = np.bincount(position, weights=a)
+        sums = np.zeros((distinct.size, y.shape[1]))
+        np.add.at(sums, position, a[:, None] * y)
+        means = sums / counts[:, None]
+        within = float((a[:, None] * np.square(y - means[position])).sum())
+        return cls(distinct, counts, means, within, basis[distinct], nodes.size, logs)
+
+    def variance(self) -> float:
+        """The variance about the mean function (by least squares), over all outputs."""
+        roots = np.sqrt(self.counts)[:, None]
+        basis, values = roots * self.basis, roots * self.means
+        residual = values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]  # singular values that count
+        squares = float(np.square(residual).sum()) + self.within
+        return squares / (float(self.counts.sum()) * self.n_outputs)
+
+    def over(self, unit: float) -> Observations:
+        """Those of values divided by a unit."""
+        return self._replace(means=self.means / unit, within=self.within / unit / unit)
+
+    def log_constant(self, noise: Any) -> Any:
+        """The log likelihood of all values but for the quadratic form of the means and -p log det(B) / 2.
+
+        Here A = C^{-1/2} B C^{-1/2} is the covariance of the means, C their counts; for a noise variance or
+        several.
+        """
+        p, extra = self.n_outputs, self.n_total - self.nodes.size
+        constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)
+        return constant - 0.5 * (p * extra * np.log(noise) + self.within / noise)
+
+    def log_likelihood(self, quadratic: float, log_determinant: float, noise: float) -> float:
+        """The log likelihood by r^T A^-1 r, summed over outputs, and log |A| of the covariance A of the means."""
+        determinant = 0.5 * log_determinant + 0.5 * float(np.log(self.counts).sum())
+        return -0.5 * quadratic - self.n_outputs * determinant + float(self.log_constant(noise))

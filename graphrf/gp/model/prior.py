@@ -1,0 +1,192 @@
+"""Priors of the hyperparameters of a regression: what settles them where the data do not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from graphrf._base import checks
+from graphrf.graph.graph import Graph
+from graphrf.kernels.areal import ICAR
+
+# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as good as flat.
+_LARGEST = 1e6
+# Up to so many nodes the spectrum of a structured covariance is computed: some two minutes.
+_LARGEST_SPECTRUM = 5_000
+
+
+@dataclass(frozen=True)
+class PenalisedMixing:
+    r"""The penalised-complexity prior of the mixing share of `BYM2`: towards the model without neighbours.
+
+    With the eigenvalues g_i of the structured covariance (`ICAR`), phi is as far from 0 as
+
+    .. math:: d(\varphi) = \sqrt{2\,\mathrm{KL}} =
+              \Big(\sum_i \varphi (g_i - 1) - \log(1 + \varphi (g_i - 1))\Big)^{1/2},
+
+    and d has an exponential distribution, whose rate follows from P(phi < below) = probability.
+
+    Parameters
+    ----------
+    spectrum : tuple of float
+        The g_i: `PenalisedMixing.of(graph)` computes them.
+    below, probability : float in (0, 1)
+        Riebler et al. take 1/2 and 2/3.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For anything else.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> districts = grf.datasets.load("generated-grid").graph
+    >>> prior = grf.gp.HyperparameterPrior(mixing=grf.gp.PenalisedMixing.of(districts))
+    >>> gp = grf.GraphGPRegressor(districts, kernel="bym2", likelihood="poisson", prior=prior, seed=0)
+    >>> gp = gp.fit(np.arange(900), np.random.default_rng(0).poisson(3.0, 900))
+    >>> bool(0 < gp.kernel_.mixing < 1)
+    True
+
+    Notes
+    -----
+    Source: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
+    accounts for scaling", Sec. 3.3 and its appendix; Simpson et al. 2017, "Penalising Model Component Complexity".
+    """
+
+    spectrum: tuple[float, ...]
+    below: float = 0.5
+    probability: float = 2 / 3
+
+    def __post_init__(self) -> None:
+        values = checks.finite("spectrum", checks.array("spectrum", self.spectrum, np.float64))
+        if values.ndim != 1 or not values.size or (values < 0).any():
+            raise checks.value_error(
+                "spectrum", f"must be numbers, 0 or more, got {checks.describe(self.spectrum)}: use `of(graph)`"
+            )
+        if not np.abs(values - 1).max() > 0:
+            raise checks.value_error("spectrum", "must not be 1 throughout: without edges every share is the same")
+        object.__setattr__(self, "spectrum", tuple(values.tolist()))
+        for name in ("below", "probability"):
+            share = checks.number(name, getattr(self, name), low=0, high=1, include_low=False, include_high=False)
+            object.__setattr__(self, name, share)
+
+    @classmethod
+    def of(cls, graph: Graph, below: float = 0.5, probability: float = 2 / 3) -> PenalisedMixing:
+        """The prior for a graph of at most 5,000 nodes; N^3 operations."""
+        if graph.n_nodes > _LARGEST_SPECTRUM:
+            raise checks.value_error(
+                "graph",
+                f"must have at most {_LARGEST_SPECTRUM:,} nodes, got {graph.n_nodes:,}: take a log-normal "
+                "prior of the odds, `HyperparameterPrior(mixing=(1.0, 6.0))`",
+            )
+        spectrum = np.linalg.eigvalsh(ICAR().dense(graph))
+        spectrum[spectrum < 1e-9 * spectrum[-1]] = 0.0  # the constant on each component
+        return cls(tuple(spectrum.tolist()), below, probability)
+
+    def log_density(self, log_odds: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of the logarithm of phi / (1 - phi), and its derivative, elementwise."""
+        x = np.asarray(log_odds, dtype=np.float64)
+        phi = expit(x)
+        square, first, second = self._square(phi)
+        (bound, *_), d = self._square(np.array(self.below)), np.sqrt(square)
+        rate = -math.log1p(-self.probability) / math.sqrt(float(bound))
+        slope = first / (2 * d)
+        bend = second / (2 * d) - first**2 / (4 * d**3)
+        value = math.log(rate) - rate * d + np.log(slope) + log_expit(x) + log_expit(-x)
+        return value, (bend / slope - rate * slope) * phi * expit(-x) + 1 - 2 * phi
+
+    def _square(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """d^2 and its first two derivatives in phi."""
+        away = np.array(self.spectrum) - 1
+        p = phi[..., None]
+        inside = 1 + p * away
+        return (
+            (p * away - np.log1p(p * away)).sum(axis=-1),
+            (p * away**2 / inside).sum(axis=-1),
+            np.square(away / inside).sum(axis=-1),
+        )
+
+
+@dataclass(frozen=True)
+class HyperparameterPrior:
+    r"""Independent log-normal priors of lengthscale, output scale and noise variance, and of the odds of shares.
+
+    .. math:: \log \theta \sim N(\log(m u), (\log r)^2),
+
+    each given as a pair (m, r): the median in the parameter's unit u, and the factor that corresponds to one
+    standard deviation. Units are those of the graph and the data, so that one prior serves all: lengthscales in
+    edges (for the combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in
+    variances of y about its mean function. Of the shares of areal kernels, `mixing` and `dependence`, theta is the
+    odds phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi.
+    Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
+
+    Twenty observations hardly distinguish a rough function from noise. Without a prior the likelihood of such data
+    is often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
+    defaults are weak: a few tens of observations outweigh them. The prior of the noise is wide, so that averages
+    contain both explanations of values that the graph cannot distinguish from noise. A signal varies more over
+    the whole graph than over a few observed nodes, so the median of the output scale exceeds the variance of y.
+    `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
+
+    Parameters
+    ----------
+    lengthscale, output_scale, noise, mixing, dependence : (float, float) or None
+        Median in (0, 1e6], and factor in (1, 1e6]; `mixing` may be a `PenalisedMixing`.
+    noise_alone : float in [0, 1)
+        The prior probability that y is its mean function and noise. It is used where predictions are averaged
+        and both variances are trained: values that the graph does not explain may be noise, or a signal that
+        varies too quickly for the graph.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For anything else.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> line = grf.from_edges(range(9), range(1, 10))
+    >>> prior = grf.gp.HyperparameterPrior(noise=(0.01, 3.0))  # measured well: about a hundredth of y's variance
+    >>> gp = grf.GraphGPRegressor(line, prior=prior, seed=0).fit([0, 3, 6, 9], [0.0, 1.0, 2.1, 2.9])
+
+    Sources: on why such priors, Simpson et al. 2017, "Penalising Model Component Complexity".
+    """
+
+    lengthscale: tuple[float, float] | None = (3.0, 3.0)
+    output_scale: tuple[float, float] | None = (3.0, 3.0)
+    noise: tuple[float, float] | None = (0.2, 8.0)
+    noise_alone: float = 0.1
+    mixing: tuple[float, float] | PenalisedMixing | None = (1.0, 6.0)
+    dependence: tuple[float, float] | None = (9.0, 6.0)
+
+    def __post_init__(self) -> None:
+        for name in ("lengthscale", "output_scale", "noise", "mixing", "dependence"):
+            pair = getattr(self, name)
+            if pair is None or (name == "mixing" and isinstance(pair, PenalisedMixing)):
+                continue
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise checks.type_error(name, f"must be (median, factor) or None, got {checks.describe(pair)}")
+            median = checks.number(f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False)
+            factor = checks.number(f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False)
+            object.__setattr__(self, name, (median, factor))
+
+        alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
+        object.__setattr__(self, "noise_alone", alone)
+
+    def log_density(self, name: str, log_value: Any, unit: float) -> tuple[Any, Any]:
+        """Log density of the logarithm of a hyperparameter with this unit, and its derivative, elementwise."""
+        pair = getattr(self, name, None)
+        if pair is None:
+            return np.zeros(np.shape(log_value)), np.zeros(np.shape(log_value))
+        if isinstance(pair, PenalisedMixing):
+            return pair.log_density(log_value)
+        median, width = math.log(pair[0] * unit), math.log(pair[1])
+        z = (log_value - median) / width
+        return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
+
+
+FLAT = HyperparameterPrior(None, None, None, 0.0, None, None)

@@ -1,0 +1,287 @@
+"""The checks of the settings of a Gaussian process, and of the observed values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.threads import thread_count
+from graphrf.gp.model.prior import FLAT, HyperparameterPrior
+from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.kernels.areal import BYM2, CAR, ICAR
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.named import Diffusion, Leroux, Matern, RegularizedLaplacian
+from graphrf.operators.precision.markov import has_sparse_precision, require_sparse_precision
+from graphrf.sampling.sample import require_sampler
+
+KERNELS: dict[str, type[Kernel]] = {
+    "diffusion": Diffusion,
+    "matern": Matern,
+    "regularized_laplacian": RegularizedLaplacian,
+    "icar": ICAR,
+    "car": CAR,
+    "leroux": Leroux,
+    "bym2": BYM2,
+}
+AUTO = "auto"
+HYPERPARAMETERS = ("average", "mode")
+METHODS = ("auto", "series", "precision", "features")
+SOLVERS = ("auto", "cholesky", "cg")
+DEVIATIONS = ("auto", "exact", "sampled")
+
+# Between these, variances, and the largest absolute value of y, are safe in sums of squares.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+# Of latent functions.
+_LATENT = 1e70
+
+# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
+# hardly separate it from the lengthscale.
+_CHOSEN = ("nu", "power")
+
+
+def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
+    """Each kernel to compare, with the names of what is trained, once all of a regressor's settings are legal.
+
+    scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
+    """
+    if isinstance(gp.kernel, str) and gp.kernel == AUTO:
+        require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
+        trained_names(gp.optimize, Diffusion())
+        if gp.optimize is not True:
+            raise checks.value_error(
+                "optimize",
+                "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix "
+                "its hyperparameters",
+            )
+        kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
+        if checked_method(gp.method) == "precision":
+            kernels = [kernel for kernel in kernels if has_sparse_precision(kernel)]
+    else:
+        kernels = [gp.kernel]
+    result = [checked_prior(gp, kernel, areal=True) for kernel in kernels]
+    checks.choice("hyperparameters", gp.hyperparameters, HYPERPARAMETERS)
+    checked_hyperprior(gp.prior)
+    checks.choice("solver", gp.solver, SOLVERS)
+    checks.choice("deviations", gp.deviations, DEVIATIONS)
+    _check_drawing(gp)
+    if checked_method(gp.method) == "precision" and gp.solver == "cg":
+        raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
+    if np.ndim(gp.noise) == 0:
+        _check_variance("noise", gp.noise)
+    checks.flag("progress", gp.progress)
+    checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
+    checks.integer("max_iterations", gp.max_iterations, low=1)
+    return result
+
+
+def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
+    """The kernels that kernel="auto" compares: Matern kernels of four degrees of smoothness, for each Laplacian.
+
+    Diffusion is not among them. Its evidence is the highest for smooth values on meshes, such as coordinates, but
+    what it cannot explain goes into the noise, and its intervals are too narrow (`benchmarks/calibration.py
+    --signals height normal`, with and without `--kernel diffusion`).
+
+    Where all degrees are equal both Laplacians make the same kernels, so one is enough.
+    """
+    laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
+    degrees = graph.walk_degrees
+    if laplacian is None and degrees.size and float(np.ptp(degrees)) <= 1e-9 * float(degrees.max()):
+        laplacians = ("normalized",)
+    return [
+        kernel for own in laplacians for kernel in [Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0, 3.0)]
+    ]
+
+
+def checked_hyperprior(prior: Any) -> HyperparameterPrior:
+    """The prior of the hyperparameters that `prior` stands for."""
+    if prior is None:
+        return FLAT
+    if isinstance(prior, str):
+        checks.choice("prior", prior, ("weak",))
+        return HyperparameterPrior()
+    if isinstance(prior, Mapping):
+        known = [field.name for field in dataclasses.fields(HyperparameterPrior)]
+        for name in prior:
+            checks.choice("the name of a prior", name, known)
+        return HyperparameterPrior(**prior)
+    if not isinstance(prior, HyperparameterPrior):
+        raise checks.type_error(
+            "prior", f"must be 'weak', None, a mapping or a HyperparameterPrior, got {checks.describe(prior)}"
+        )
+    return prior
+
+
+def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
+    """A noise variance (None trains it), and relative precisions of n observations if each has its own."""
+    if noise is None or np.ndim(noise) == 0:
+        return None if noise is None else float(noise), None
+    variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
+    if variances.shape != (n,):
+        raise checks.value_error(
+            "noise",
+            f"must be a number, or have shape ({n},), a variance for each observation, got {variances.shape}",
+        )
+    for value in (float(variances.min()), float(variances.max())):
+        _check_variance("noise", value)
+    typical = float(np.exp(np.log(variances).mean()))
+    return typical, typical / variances
+
+
+def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tuple[str, ...]]:
+    """The kernel to start from and what is trained, once what regressor and classifier share is legal.
+
+    With `areal`, kernels are served that are no function of the Laplacian.
+    """
+    require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
+    if isinstance(kernel, str):
+        kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
+    elif not isinstance(kernel, Kernel):
+        raise checks.type_error(
+            "kernel",
+            f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got {checks.describe(kernel)}",
+        )
+    method = checked_method(gp.method)
+    if not kernel.is_series:
+        if not areal:
+            raise checks.value_error(
+                "kernel", f"must be a function of the Laplacian here, such as Leroux or Matern, got {kernel!r}"
+            )
+        if method not in ("auto", "precision"):
+            raise checks.value_error(
+                "method",
+                f"must be 'auto' or 'precision' with {kernel!r}, which is not a function of the Laplacian, got "
+                f"{method!r}; Leroux is an areal kernel that all methods serve",
+            )
+        for name in ("sampler", "draw"):
+            if getattr(gp, name, None) is not None:
+                raise checks.value_error(
+                    name,
+                    f"must be None with {kernel!r}, which is not a function of the Laplacian and has no features",
+                )
+    if gp.sampler is not None:
+        _check_sampler(gp.sampler, method, kernel)
+    if method == "precision":
+        require_sparse_precision(kernel)
+    _check_variance("output_scale", gp.output_scale)
+    checks.flag("normalize", gp.normalize)
+    checks.integer("max_train", gp.max_train, low=1)
+    thread_count(gp.n_threads)
+    names = trained_names(gp.optimize, kernel)
+    if method == "precision" and set(names) & set(_CHOSEN):
+        raise checks.value_error(
+            "optimize", "must not name 'nu' or 'power' with method='precision', for which they are integers"
+        )
+    return kernel, names
+
+
+def checked_method(method: Any) -> str:
+    """One of `METHODS`."""
+    return checks.choice("method", method, METHODS)
+
+
+def _check_variance(name: str, value: Any) -> None:
+    if value is None:
+        return
+    variance = checks.number(name, value, low=0, include_low=False)
+    if not _SMALLEST <= variance <= _LARGEST:
+        raise ValueError(
+            f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the units of y"
+        )
+
+
+def check_latent_scale(value: float | None) -> None:
+    """Refuse an output scale of latent functions whose fourth power leaves float64; it is a checked variance."""
+    if value is not None and not 1 / _LATENT <= value <= _LATENT:
+        raise checks.value_error(
+            "output_scale",
+            f"must be in [{1 / _LATENT:g}, {_LATENT:g}], got {value:g}: latent functions have "
+            "variances of 1 to 1000",
+        )
+
+
+def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
+    require_sampler(sampler)
+    if method in ("series", "precision"):
+        raise checks.value_error("sampler", f"is for method='features'; {method!r} draws nothing")
+    if sampler.laplacian != kernel.laplacian:
+        raise checks.value_error(
+            "sampler", f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
+        )
+
+
+def _check_drawing(gp: Any) -> None:
+    if gp.draw is None:
+        return
+    if not callable(gp.draw):
+        raise checks.type_error(
+            "draw",
+            "must be a callable with the arguments of graphrf.sample_features, or None, got "
+            f"{checks.describe(gp.draw)}",
+        )
+    if gp.method in ("series", "precision"):
+        raise checks.value_error("draw", f"is for method='features'; {gp.method!r} draws nothing")
+
+
+def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
+    own = kernel.hyperparameters
+    if isinstance(optimize, bool | np.bool_):
+        return tuple(name for name in own if name not in _CHOSEN) if optimize else ()
+    if isinstance(optimize, str) or not isinstance(optimize, Sequence):
+        raise checks.type_error(
+            "optimize",
+            f"must be True, False or a sequence of hyperparameter names, got {checks.describe(optimize)}",
+        )
+    for name in optimize:
+        if name not in own:
+            raise checks.value_error(
+                "optimize", f"must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
+            )
+    return tuple(name for name in own if name in optimize)
+
+
+def observed(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.ndarray, Any]:
+    """Positions of the observed nodes, and what was observed there: `y`, or what `nodes` holds with its nodes.
+
+    The keys of a dictionary, and the index of a Series or data frame, are names.
+    """
+    if y is not None:
+        return given_nodes(graph, nodes), y
+    if isinstance(nodes, Mapping):
+        return graph.index(list(nodes)), list(nodes.values())
+    if hasattr(nodes, "index") and hasattr(nodes, "to_numpy"):
+        return graph.index(list(nodes.index)), nodes.to_numpy()
+    raise checks.type_error(
+        argument,
+        f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
+    )
+
+
+def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
+    """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of outputs."""
+    y = checks.plain("y", y)
+    try:
+        array = np.asarray(y)
+    except ValueError as error:  # rows of different lengths
+        raise checks.value_error("y", f"must have shape ({n},) or ({n}, p): {error}") from None
+    if array.dtype.kind not in "biuf":
+        way_out = "; numpy.asarray(y, float) makes numbers of those that are" if array.dtype.kind == "O" else ""
+        raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
+    if n == 0:
+        raise checks.value_error("nodes", "must hold at least one node, got none")
+    if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
+        raise checks.value_error(
+            "y", f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
+        )
+    values = checks.finite("y", array.astype(np.float64))
+    largest = float(np.abs(values).max())
+    if largest and not _SMALLEST <= largest <= _LARGEST:
+        raise checks.value_error(
+            "y",
+            f"must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
+            f"{largest:g} as the largest absolute value; multiply it by a constant",
+        )
+    return (values[:, None], True) if values.ndim == 1 else (values, False)

@@ -1,0 +1,1 @@
+"""Posteriors at known hyperparameters."""

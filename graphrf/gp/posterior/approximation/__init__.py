@@ -1,0 +1,1 @@
+"""Normal approximations of posteriors: expectation propagation, and Laplace's approximation for classes."""

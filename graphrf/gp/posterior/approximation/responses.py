@@ -1,0 +1,64 @@
+"""Observations of a latent function by any likelihood: their log densities, summed at each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphrf._base.cached import cached_property
+from graphrf.gp.model.likelihoods import Likelihood
+
+
+@dataclass(frozen=True)
+class Responses:
+    r"""n observations y of f + offset at m distinct nodes.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (m,)
+        Distinct, increasing.
+    place : ndarray of int64, shape (n,)
+        The position in `nodes` of each observation.
+    y : ndarray, shape (n,) or (k, n)
+        As the likelihood takes them.
+    offset : ndarray, shape (n,)
+        Of each observation: logarithm of the exposure, and the middle of the constant's prior.
+    basis : ndarray, shape (m, b)
+        The mean function's basis at the nodes.
+    """
+
+    nodes: np.ndarray
+    place: np.ndarray
+    y: np.ndarray
+    offset: np.ndarray
+    basis: np.ndarray
+
+    @classmethod
+    def of(cls, positions: np.ndarray, y: np.ndarray, offset: np.ndarray, basis: np.ndarray) -> Responses:
+        """From node positions of shape (n,), and the basis at all nodes, shape (N, b)."""
+        nodes, place = np.unique(positions, return_inverse=True)
+        return cls(nodes, place, y, offset, basis[nodes])
+
+    def at(self, nodes: np.ndarray) -> Responses:
+        """Those at some of the nodes."""
+        kept = np.isin(self.nodes[self.place], nodes)
+        own, place = np.unique(self.place[kept], return_inverse=True)
+        return replace(
+            self, nodes=self.nodes[own], place=place, y=self.y[..., kept], offset=self.offset[kept],
+            basis=self.basis[own],
+        )  # fmt: skip
+
+    def log_density(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """log p(y | f) of the observations at each node, -inf where it overflows, for f of shape (m, T)."""
+        order, first = self._order
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            own = likelihood.log_density(self.y[..., order, None], f[self.place[order]] + self.offset[order, None])
+        own = np.where(np.isnan(own), -np.inf, own)
+        return own if order.size == first.size else np.add.reduceat(own, first, axis=0)
+
+    @cached_property
+    def _order(self) -> tuple[np.ndarray, np.ndarray]:
+        """Observations by their nodes, and where those of each node begin."""
+        order = np.argsort(self.place, kind="stable")
+        return order, np.searchsorted(self.place[order], np.arange(self.nodes.size))

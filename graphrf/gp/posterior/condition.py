@@ -1,0 +1,281 @@
+"""From known hyperparameters and observations to the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrf._base.blas import blas_threads, linear_algebra
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.warn import warn
+from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
+from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.mean_function import Covariates
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.progress import Step
+from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.by_rows import Posterior
+from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
+from graphrf.gp.routes.costs import choose_solver
+from graphrf.gp.routes.covariance import Covariance, shared_matrices
+from graphrf.gp.routes.normaliser import normaliser
+from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.rows import RootRows
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.areal import precision_of
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.solvers import (
+    CholeskySolver,
+    ConjugateGradients,
+    IterativeSolver,
+    nystrom_preconditioner,
+)
+
+_PRECONDITIONER_RANK = 200
+# What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
+_CUT = 0.01
+
+
+class Conditions(NamedTuple):
+    """What a fitted regressor rests on, besides its settings: all that is needed to condition anew.
+
+    Attributes
+    ----------
+    observations : Observations
+        Of y less `offset`.
+    offset : ndarray, shape (p,)
+    single : bool
+        Whether y had no axis of outputs.
+    kernel : Kernel
+    output_scale, noise, mean_variance : float
+    sampler : Sampler or None
+        None without sampled rows.
+    seed : int
+    log_marginal_likelihood : float or None
+        None where the posterior has it.
+    trained : bool
+        Whether training converged.
+    points : sequence of Hyperparameters
+        Hyperparameters over which predictions are averaged; none where those above are taken alone.
+    candidates : sequence of ComparedKernel
+        The kernels that were compared.
+    sparse : bool
+        Whether the posterior is that of the kernel's sparse precision.
+    mean_precision : float
+        Of the prior of the mean's coefficients, 0 where that is flat.
+    likelihood : Likelihood or None
+        Where it is not normal; `observations` are then those of normal noise with the posterior's normal
+        distribution.
+    covariates : Covariates or None
+        Those that came with the observations.
+    """
+
+    observations: Observations
+    offset: np.ndarray
+    single: bool
+    kernel: Kernel
+    output_scale: float
+    noise: float
+    mean_variance: float
+    sampler: Any
+    seed: int
+    log_marginal_likelihood: float | None
+    trained: bool
+    points: Sequence[Hyperparameters] = ()
+    candidates: Sequence[ComparedKernel] = ()
+    sparse: bool = False
+    mean_precision: float = 0.0
+    likelihood: Likelihood | None = None
+    covariates: Covariates | None = None
+
+    @property
+    def amplitude(self) -> float:
+        """What multiplies the kernel as it is."""
+        return self.output_scale / self.mean_variance
+
+    def at(self, point: Hyperparameters) -> Conditions:
+        """The same with the hyperparameters of a point, and these alone."""
+        return self._replace(
+            kernel=point.kernel, output_scale=point.output_scale, noise=point.noise,
+            mean_variance=point.output_scale / point.amplitude, points=(),
+            observations=self.observations if point.observations is None else point.observations,
+            likelihood=point.likelihood,
+        )  # fmt: skip
+
+    @property
+    def method(self) -> str:
+        """ "series", "precision" or "features"."""
+        if self.sparse:
+            return "precision"
+        return "series" if self.sampler is None else "features"
+
+
+def known(problem: Problem, route: Route) -> Explored:
+    """The hyperparameters of a problem that has none to learn."""
+    kernel, output_scale, noise = problem.kernels[0][0], problem.output_scale, problem.noise
+    assert output_scale is not None
+    assert noise is not None
+    by = normaliser(problem.graph, kernel, problem.seed, route.precision) if problem.normalize else 1.0
+    best = Hyperparameters(kernel, output_scale / by, output_scale, noise, 1.0)
+    observed = problem.observations.nodes
+    sampler = route.sampler_for([kernel], observed.size, None)
+    route.check(kernel, sampler, observed, problem.seed)
+    return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
+
+
+def condition(
+    graph: Graph,
+    given: Conditions,
+    basis: np.ndarray,
+    *,
+    solver: str,
+    tol: float,
+    max_iterations: int,
+    n_threads: int | None,
+    draw: Callable[..., Any] | None = None,
+    step: Step | None = None,
+    tell: bool = True,
+    precision: KernelPrecision | None = None,
+) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
+    """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
+
+    `tell` says whether a cut of the kernel's series is warned of. `basis` is the mean function's at all nodes,
+    whose first column, if there is one, is 1: so that predictions are about the values as they were before
+    `offset` was taken off. The rest are settings of `GraphGPRegressor`, its `draw`, what is called for each
+    iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
+    give the same posterior: what is drawn depends on the seed only.
+    """
+    parts = [given.at(point) for point in given.points] or [given]
+    if given.sparse:
+        return _joined(_by_precision(graph, parts, basis, precision, n_threads), given, n_threads), 0.0
+    nodes = given.observations.nodes
+    if solver == "auto":
+        solver = choose_solver(graph, given.method, nodes.size)
+    if solver == "cholesky":
+        draw = None  # the whole matrix is here
+        require_memory(
+            16.0 * nodes.size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
+            f"the covariance matrix of {nodes.size} observed nodes",
+            "pass solver='cg', or fewer observations",
+        )
+    longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
+    covariances = [
+        Covariance.of(
+            graph, part.kernel, part.amplitude, sampler=part.sampler, seed=part.seed, n_threads=n_threads,
+            draw=draw, tell=tell and part is longest,
+        )
+        for part in parts
+    ]  # fmt: skip
+    options = {"tol": tol, "max_iterations": max_iterations}
+    posteriors = []
+    with linear_algebra(nodes.size, n_threads):
+        known = shared_matrices(covariances, nodes) if solver == "cholesky" else [None] * len(parts)
+        for part, covariance, matrix in zip(parts, covariances, known, strict=True):
+            rows = covariance.rows(nodes)
+            made: CholeskySolver | IterativeSolver
+            if solver == "cholesky":
+                made = _cholesky(rows.dense() if matrix is None else matrix, part, tol)
+            else:
+                made = _conjugate_gradients(graph, part, covariance, rows, step, n_threads, options)
+            posterior = Posterior(
+                covariance, rows, made, part.observations, noise=part.noise, basis=basis, offset=part.offset,
+                mean_precision=part.mean_precision,
+            )  # fmt: skip
+            posteriors.append(posterior)
+            if tell and part is longest:
+                _warn_of_cut(part.kernel, covariance.cut(part.noise))
+    errors = [covariance.error / part.mean_variance for part, covariance in zip(parts, covariances, strict=True)]
+    return _joined(posteriors, given, n_threads), max(errors)
+
+
+def _warn_of_cut(kernel: Kernel, cut: float) -> None:
+    """Warn where the cut of a root's series changes the prior covariance by more than a hundredth."""
+    if cut > _CUT:
+        warn(
+            f"the series of the root of {kernel!r} had to be cut, which moves the prior covariance "
+            f"by up to {cut:.2g} of itself and the noise: means and standard deviations may be off by as "
+            "much; raise `noise`, or use a kernel whose root is smooth, such as Matern or Diffusion",
+        )
+
+
+def _joined(
+    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], given: Conditions, n_threads: int | None
+) -> Posterior | PrecisionPosterior | MixturePosterior:
+    """The average of the posteriors at all points, if there are points."""
+    if not given.points:
+        return posteriors[0]
+    return MixturePosterior(posteriors, np.array([point.weight for point in given.points]), n_threads)
+
+
+def _by_precision(
+    graph: Graph,
+    parts: Sequence[Conditions],
+    basis: np.ndarray,
+    precision: KernelPrecision | None,
+    n_threads: int | None,
+) -> list[PrecisionPosterior]:
+    """The posteriors by the sparse precisions of kernels, which share their orders of elimination."""
+    first = precision_of(graph, parts[0].kernel) if precision is None else precision
+    own = [first.with_kernel(part.kernel) for part in parts]
+    for each in own:  # found once, before threads ask for them
+        each.own_elimination.require_room()
+
+    def made(number: int) -> PrecisionPosterior:
+        part = parts[number]
+        return PrecisionPosterior(
+            own[number], part.amplitude, part.observations, noise=part.noise, basis=basis, offset=part.offset,
+            mean_precision=part.mean_precision,
+        )  # fmt: skip
+
+    with blas_threads(1):  # bits must not depend on the number of threads
+        return list(ordered_map(made, range(len(parts)), thread_count(n_threads)))
+
+
+def _cholesky(matrix: np.ndarray, given: Conditions, tol: float) -> CholeskySolver:
+    """The solver by the whole matrix of the observations' covariance."""
+    try:
+        return CholeskySolver(matrix, given.noise / given.observations.counts, tol=tol)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"the covariance of the observations with noise {given.noise:g} is numerically singular: raise "
+            "`noise` (a millionth of the variance of y is enough)"
+        ) from None
+
+
+def _conjugate_gradients(
+    graph: Graph,
+    given: Conditions,
+    covariance: Covariance,
+    rows: RootRows,
+    step: Step | None,
+    n_threads: int | None,
+    options: dict[str, Any],
+) -> IterativeSolver:
+    """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
+    diagonal = given.noise / given.observations.counts
+    every = np.arange(graph.n_nodes)
+
+    def smooth(x: np.ndarray) -> np.ndarray:
+        return covariance.root_values(every, covariance.root_values(every, x))
+
+    if given.sampler is None and evenly_observed(smooth, given.observations.nodes, graph.n_nodes):
+        series = covariance.series
+        return SpectralCG(
+            graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
+            rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
+        )  # fmt: skip
+    rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
+    chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
+
+    def product(x: np.ndarray) -> np.ndarray:
+        if step is not None:
+            step()
+        return rows.gram(x) + diagonal[:, None] * x
+
+    return ConjugateGradients(product, nystrom_preconditioner(columns, chosen, diagonal), **options)

@@ -1,0 +1,167 @@
+"""A posterior averaged over several sets of hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from graphrf._base.blas import blas_threads
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.by_rows import N_DRAWS, Posterior
+from graphrf.gp.routes.covariance import shared_variances
+from graphrf.operators.solvers import Solution
+
+# Draws of each part, at least, for variances by draws.
+_FEWEST_DRAWS = 8
+# Prior variances that are so small beside those of another part are next to nothing.
+_NOTHING = 1e-5
+
+
+class MixturePosterior:
+    r"""The mixture of posteriors with probabilities p_c: what is known of f when its hyperparameters are not.
+
+    .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c - m)^\top\right).
+
+    Parameters
+    ----------
+    parts : sequence of Posterior or PrecisionPosterior
+    probabilities : ndarray, of sum 1
+    n_threads : int, optional
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Posterior | PrecisionPosterior],
+        probabilities: np.ndarray,
+        n_threads: int | None = None,
+    ) -> None:
+        self._parts = parts
+        self._p = probabilities
+        self._n_threads = n_threads
+        self._sampled: np.ndarray | None = None
+        solutions = [part.solution for part in parts]
+        worst = max(solutions, key=lambda solution: solution.residual)
+        self.solution: Solution = worst._replace(converged=all(solution.converged for solution in solutions))
+        self.solver: str = parts[0].solver
+        self.coefficients: np.ndarray = self._average([part.coefficients for part in parts])
+        self.noise: float = float(probabilities @ [part.noise for part in parts])
+        self.n_outputs: int = parts[0].n_outputs
+
+    def with_basis(self, basis: np.ndarray) -> MixturePosterior:
+        """The same with another basis of the mean at nodes that are asked for."""
+        return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p, self._n_threads)
+
+    @property
+    def log_likelihood(self) -> float:
+        """The logarithm of the mean of the parts' marginal likelihoods."""
+        return float(logsumexp([part.log_likelihood for part in self._parts], b=self._p))
+
+    @property
+    def coefficients_covariance(self) -> np.ndarray:
+        """Of beta, shape (b, b), averaged over outputs where these differ in the parts' coefficients."""
+        own = self._average([part.coefficients_covariance for part in self._parts])
+        away = np.array([part.coefficients for part in self._parts]) - self.coefficients
+        return own + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
+
+    def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Posterior means, shape (q, p)."""
+        result = self._average([part.means(nodes) for part in self._parts])
+        if bar is not None:
+            bar.update(nodes.size)
+        return result
+
+    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Variances, shape (q,), or (q, p) where outputs differ in the parts' means."""
+        own = self._average(self._each_variances(nodes))
+        if bar is not None:
+            bar.update(nodes.size)
+        return own[:, None] + self._between(nodes)
+
+    def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
+        """Variances at all N nodes from draws of all parts."""
+        if self._sampled is None:
+            own = self._each_sampled(rng, bar)
+            self._sampled = self._average(own)[:, None] + self._between(np.arange(own[0].size))
+        return self._sampled
+
+    def laws(
+        self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
+    ) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """Of each part: its probability, means (q, p) and variances (q,), by draws if `rng` is there."""
+        own = self._each_variances(nodes) if rng is None else [v[nodes] for v in self._each_sampled(rng, bar)]
+        if bar is not None and rng is None:
+            bar.update(nodes.size)
+        means = [part.means(nodes) for part in self._parts]
+        return list(zip(self._p.tolist(), means, own, strict=True))
+
+    def covariances(self, nodes: np.ndarray) -> np.ndarray:
+        """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
+        result = self._average([part.covariances(nodes) for part in self._parts])
+        means = np.array([part.means(nodes) for part in self._parts])
+        away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
+        return np.asarray(result + np.einsum("cqp,crp->qr", away, away))
+
+    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Joint draws, shape (n_samples, q, p), each from one part.
+
+        What comes first does not depend on how many draws follow.
+        """
+        return self.draws_and_parts(nodes, n_samples, rng)[0]
+
+    def draws_and_parts(
+        self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws, and the number of the part that each is from."""
+        choice, *own = rng.spawn(1 + len(self._parts))
+        chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
+        result = np.empty((n_samples, nodes.size, self.n_outputs))
+        for number, (part, stream) in enumerate(zip(self._parts, own, strict=True)):
+            places = np.flatnonzero(chosen == number)
+            if places.size:
+                result[places] = part.draws(nodes, places.size, stream)
+        return result, chosen
+
+    def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
+        """The variances of each part, by exact sparse factors or by draws.
+
+        Draws are in proportion to the probabilities: the average is then as exact as one part with all of them.
+        There are none of a part whose f varies by next to nothing beside others, as that of noise alone.
+        """
+        largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
+        numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), _FEWEST_DRAWS).tolist()
+        return [
+            part.variances_of_the_mean()
+            if isinstance(part, Posterior) and part.prior_variance <= _NOTHING * largest
+            else part.sampled_variances(rng, bar, n_draws=number)
+            for part, number in zip(self._parts, numbers, strict=True)
+        ]
+
+    def _each_variances(self, nodes: np.ndarray) -> list[np.ndarray]:
+        """The variances of each part; those by columns of K share what is not one kernel's own."""
+        parts = [part for part in self._parts if isinstance(part, Posterior)]
+        if not parts:
+            threads = thread_count(self._n_threads)
+            with blas_threads(1):  # bits must not depend on their number
+                return list(ordered_map(lambda part: part.variances(nodes), self._parts, threads))
+        unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
+        shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
+        each = []
+        for part, known in zip(parts, shared, strict=True):
+            prior = None
+            if known is not None:
+                prior = np.full(nodes.size, np.nan)
+                prior[unseen] = known
+            each.append(part.variances(nodes, prior=prior))
+        return each
+
+    def _average(self, values: Any) -> np.ndarray:
+        return np.asarray(np.tensordot(self._p, np.asarray(values), axes=1))
+
+    def _between(self, nodes: np.ndarray) -> np.ndarray:
+        """The variance of the parts' means, shape (q, p)."""
+        means = np.array([part.means(nodes) for part in self._parts])
+        return self._average(np.square(means - self._average(means)))

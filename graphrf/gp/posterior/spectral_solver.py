@@ -1,0 +1,213 @@
+"""Conjugate gradients for the exact series, preconditioned by a function of the graph's Laplacian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf.gp.posterior.pathwise import FeatureRows
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.series.spectral_filter import SpectralFilter
+from graphrf.operators.solvers import ConjugateGradients, Solution, columns_near_one
+
+# The filter's error, as a share of its smallest value.
+_FILTER_TOLERANCE = 0.3
+# The smallest residuals, relative to their right-hand sides, that solves in double and single precision aim at:
+# below them there is rounding alone, or steps gain too little.
+_ROUNDING, _SINGLE = 1e-13, 1e-6
+# Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
+_UNEVEN = 4.0
+# Solves from the residual that the last one left; each gains what one solve is asked for.
+_REFINEMENTS = 12
+# What rough products may leave of a residual, and what a solve with them may leave before exact ones take over.
+# How large rounding to single precision may be beside the filter's smallest value: with more, solves gain little.
+_ROUGH, _TOO_ROUGH = 0.02, 0.3
+_ROUNDED = 1e-4
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+class _System(NamedTuple):
+    """The products that the system on all nodes takes, and the arrays that it works on.
+
+    Attributes
+    ----------
+    apply, apply_t, filter : callable
+        Products with R, R^T and B.
+    diagonal : ndarray, shape (m, 1)
+        D, of the dtype of all arrays.
+    """
+
+    apply: Product
+    apply_t: Product
+    filter: Product
+    diagonal: np.ndarray
+
+
+class SpectralCG:
+    r"""A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m observed.
+
+    With w = A^-1 b and g = R^T w the system is, on all nodes,
+
+    .. math:: (I + R^\top D^{-1} R) \, g = R^\top D^{-1} b, \quad w = D^{-1} (b - R g).
+
+    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of
+    1 / D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed
+    nodes are spread evenly, however large K's are: what is left is the chance by which they lie denser here than
+    there. A random tenth of a grid's nodes takes some ten steps for `Diffusion(40)`, and a hundred for
+    `Diffusion(10)`, whose range is no longer than a few distances between these; plain ones take many more.
+
+    Parameters
+    ----------
+    graph : Graph
+    kernel : Kernel
+    amplitude : float
+        What multiplies the kernel.
+    rows : FeatureRows
+    diagonal : ndarray, shape (m,)
+        D, > 0.
+    nodes : ndarray of int, shape (m,)
+        Of the rows.
+    rough : callable, optional
+        From a tolerance to the product with the root of the kernel among all nodes, before the amplitude, with an
+        error of at most that in operator norm: in single precision where that serves.
+    step : callable, optional
+        Called in each iteration.
+    tol : float
+        Wanted |b - A w| / |b| of every column.
+    max_iterations : int
+
+    Notes
+    -----
+    A step costs two products with R and two with B; B takes more products with W the larger rho K is. Every
+    solution is checked by its true residual in A, and solved again for that until it is small enough. So steps may
+    take a rough R, too: an error of c / sqrt(rho) in the kernel's root leaves a share of about c of the residual.
+    Where it leaves too much, the exact R goes on.
+    """
+
+    name = "cg"
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        amplitude: float,
+        rows: FeatureRows,
+        diagonal: np.ndarray,
+        nodes: np.ndarray,
+        *,
+        rough: Callable[[float], Product] | None = None,
+        step: Callable[[], object] | None = None,
+        tol: float,
+        max_iterations: int,
+        n_threads: int | None = None,
+    ) -> None:
+        self._rows = rows
+        self._step = step
+        self._diagonal = diagonal[:, None]
+        self.tol = tol
+        self._max_iterations = max_iterations
+        scale = graph.laplacian_scale(kernel.laplacian)
+        density = amplitude * float((1 / diagonal).sum()) / graph.n_nodes
+
+        def function(eigenvalues: np.ndarray) -> np.ndarray:
+            return 1 / np.sqrt(1 + density * kernel.spectrum(eigenvalues, scale))
+
+        ends = function(np.array([0.0, 2 * scale]))
+        self._spread = float(ends.max() / ends.min()) ** 2
+        self._filter = SpectralFilter(
+            graph, kernel.laplacian, function,
+            tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
+        )  # fmt: skip
+        self._systems = [_System(rows.apply, rows.apply_t, self._filter, self._diagonal)]
+        # D w = b - R g is the small difference of large numbers where the noise is small.
+        largest = amplitude * float(kernel.spectrum(np.array([0.0, 2 * scale]), scale).max()) / diagonal.min()
+        serves = (
+            self._filter.single_rounding <= _ROUNDED * float(ends.min())
+            and 0.5 * np.finfo(np.float32).eps * largest <= _ROUGH
+        )
+        if rough is not None and serves:
+            # In units in which D is near 1, so that nothing leaves single precision.
+            unit = float(diagonal.mean())
+            root, factor = rough(_ROUGH / density**0.5), np.float32((amplitude / unit) ** 0.5)
+            whole = graph.n_nodes
+
+            def apply(x: np.ndarray) -> np.ndarray:
+                return np.asarray(factor * root(x)[nodes], dtype=np.float32)
+
+            def apply_t(y: np.ndarray) -> np.ndarray:
+                spread = np.zeros((whole, y.shape[1]), dtype=np.float32)
+                spread[nodes] = factor * y
+                return np.asarray(root(spread), dtype=np.float32)
+
+            own = (self._diagonal / unit).astype(np.float32)
+            self._systems.append(_System(apply, apply_t, self._filter.single(), own))
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """A x for x of shape (m, p)."""
+        return np.asarray(self._rows.apply(self._rows.apply_t(x)) + self._diagonal * x)
+
+    def solve(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b for b of shape (m,) or (m, p)."""
+        return self.solve_to(rhs, self.tol)
+
+    def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
+        """A^-1 b with a tolerance of its own."""
+        b, exponents = columns_near_one(rhs)
+        norm = np.linalg.norm(b, axis=0)
+        norm[norm == 0] = 1.0
+        x, residual, done = np.zeros_like(b), b, 0
+        left = float((np.linalg.norm(b, axis=0) / norm).max())
+        systems = list(self._systems)
+        # What a residual in h's system grows by in A's, relative to its right-hand side: at most 1 + rho K, mostly
+        # about the root of that. Each solve tells.
+        growth = self._spread**0.5
+        for _ in range(_REFINEMENTS):
+            rough = len(systems) > 1
+            inner = float(np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5))
+            step, n = self._whole(systems[-1], residual, inner, self._max_iterations - done)
+            done += n
+            after = residual - self.product(step)
+            reached = float((np.linalg.norm(after, axis=0) / norm).max())
+            growth = max(growth, 2 * reached / (max(left, tol) * inner))
+            if rough and not reached <= _TOO_ROUGH * left:
+                systems.pop()
+                growth = self._spread**0.5  # what rough products left says nothing of exact ones
+            if reached < left:
+                x, residual, left = x + step, after, reached
+            if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
+                break
+        return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
+
+    def _whole(self, system: _System, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
+        """An approximate A^-1 b from the system on all nodes, and the steps that it took."""
+        diagonal = system.diagonal
+        size = np.linalg.norm(b, axis=0)
+        size[size == 0] = 1.0
+        own: np.ndarray = (b / size).astype(diagonal.dtype)
+
+        def product(h: np.ndarray) -> np.ndarray:
+            if self._step is not None:
+                self._step()
+            g = system.filter(h)
+            g += system.apply_t(system.apply(g) / diagonal)
+            return system.filter(g)
+
+        right = system.filter(system.apply_t(own / diagonal))
+        solver = ConjugateGradients(product, lambda r: r.copy(), tol=tol, max_iterations=most)
+        solution = solver.solve(right)
+        g = system.filter(solution.value)
+        return (own - system.apply(g)).astype(np.float64) / self._diagonal * size, solution.iterations
+
+
+def evenly_observed(smooth: Callable[[np.ndarray], np.ndarray], observed: np.ndarray, n_nodes: int) -> bool:
+    """Whether the density of observed nodes is even as the kernel sees it; `smooth` is a product with K."""
+    mask = np.zeros(n_nodes)
+    mask[observed] = 1.0
+    both = smooth(np.column_stack([mask, np.ones(n_nodes)]))
+    density = both[:, 0] / np.maximum(both[:, 1], np.finfo(np.float64).tiny)
+    mean = observed.size / n_nodes
+    return bool(density.min() >= mean / _UNEVEN and density.max() <= mean * _UNEVEN)

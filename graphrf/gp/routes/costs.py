@@ -1,0 +1,121 @@
+"""What products, factors and solves cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphrf.gp.routes.features import LENGTHS, SMALLEST_BUDGET
+from graphrf.gp.routes.rings import boundary_share
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.areal import precision_of
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.sparse.ordering import FactorTooLargeError, numbers_there
+
+# Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
+LARGEST_CHOLESKY = 7_000
+# Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
+# minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
+# conjugate gradients typically take. Where a few steps reach most nodes, kernels are short and rows serve them as
+# well: there the budget is this share of it.
+SERIES_BUDGET = 5e10
+_SHORT = 0.4
+_MUCH_CHEAPER = 4
+_SERIES_DEGREE = 40
+_SOLVE_PRODUCTS = 5_000
+# Draws from which deviations at all nodes are estimated, with three products for each.
+_DRAWS = 64
+# Steps of conjugate gradients on sampled rows.
+_SAMPLED_STEPS = 100
+# Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs, those whose balls
+# of nodes have boundaries of a larger share are not tried: their factors fill up.
+_QUICKLY_ORDERED = 5_000
+_THICK = 0.2
+# With the power of the Laplacian the entries of factors grow by at most so many times the factor by which those of
+# the matrix grow: 1.33 times on random graphs with three neighbours per node, less than once on meshes, networks.
+_MARGIN = 1.5
+# Multiply-adds of the series a second (two cores).
+SERIES_SPEED = 4e8
+
+
+def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
+    """ "series" or "features", from the cost of a fit.
+
+    The series is exact, so it is taken where all its products stay affordable: 40 for every training node, and for
+    the posterior 40 for every observed node or those of a solve by conjugate gradients, whichever are fewer.
+    Beyond, and sooner on graphs without small separators, sampled rows are taken where they cost a quarter at
+    most.
+    """
+    nnz = graph.adjacency.nnz
+    training = _SERIES_DEGREE * nnz * n_trained
+    series = training + nnz * min(_SERIES_DEGREE * n_observed, _SOLVE_PRODUCTS)
+    if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):
+        return "series"
+    row = min(SMALLEST_BUDGET * LENGTHS[0], graph.n_nodes)
+    features = 2 * _SAMPLED_STEPS * n_observed * row
+    return "features" if _MUCH_CHEAPER * features < series else "series"
+
+
+def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
+    """ "cholesky" or "cg": the first while the matrix is small, and its columns affordable by the series."""
+    if n_observed > LARGEST_CHOLESKY:
+        return "cg"
+    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_observed
+    return "cg" if method == "series" and columns > SERIES_BUDGET else "cholesky"
+
+
+def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
+    """ "exact" or "sampled", where the covariance is factored.
+
+    The series makes a column for every node; so does the error of predictors by sampled rows, whose rows at the
+    nodes asked for are those of the series.
+    """
+    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_nodes
+    return "sampled" if method != "precision" and columns > SERIES_BUDGET else "exact"
+
+
+def series_columns(graph: Graph, n_nodes: int) -> float:
+    """Multiply-adds of as many columns of K by the series, or of those of a solve by conjugate gradients."""
+    return float(graph.adjacency.nnz) * min(_SERIES_DEGREE * n_nodes, _SOLVE_PRODUCTS)
+
+
+def deviation_products(graph: Graph) -> float:
+    """Multiply-adds of standard deviations at all nodes by the series: a column for each node, or draws."""
+    columns = float(_SERIES_DEGREE) * graph.adjacency.nnz * graph.n_nodes
+    return columns if columns <= SERIES_BUDGET else float(_DRAWS * 3 * _SERIES_DEGREE) * graph.adjacency.nnz
+
+
+def factored_precision(
+    graph: Graph, kernels: Sequence[tuple[Kernel, tuple[str, ...]]], precision: KernelPrecision | None = None
+) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
+    """The sparse precision that kernels share, and those of them for whose factor there is room.
+
+    Each comes with what is trained. `precision` is one whose orders of elimination are known.
+
+    Raises
+    ------
+    FactorTooLargeError
+        If there is room for none.
+    """
+    precision = precision_of(graph, kernels[0][0]) if precision is None else precision
+    kept, lacking = [], ""
+    fits = 0.0  # so many entries has a matrix whose factor surely fits
+    for kernel, names in kernels:
+        own = precision.with_kernel(kernel)
+        try:
+            if own.matrix.nnz > fits:  # an order of elimination is not found only to see what it costs
+                fits = own.matrix.nnz * numbers_there() / (_MARGIN * own.own_elimination.n_entries)
+            kept.append((kernel, names))
+        except FactorTooLargeError as error:
+            lacking = str(error)
+    if not kept:
+        raise FactorTooLargeError(
+            f"{lacking}: graphs with hubs or without small separators have no sparse factor; use method='series' "
+            "or 'features', or a kernel of smaller `nu`"
+        )
+    return precision.with_kernel(kept[0][0]), kept
+
+
+def is_thick(graph: Graph) -> bool:
+    """Whether balls of nodes have so many nodes at their boundary that a sparse factor would fill up."""
+    return graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK

@@ -1,0 +1,284 @@
+"""The prior covariance among observed and query nodes, by the rows of its features at any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphrf._base.cached import cached_property
+from graphrf.features.bounds import tail_error
+from graphrf.features.error import warn_of_diagonal
+from graphrf.gp.routes.root_series import root_series
+from graphrf.gp.routes.rows import RootRows
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.factor import Factor
+from graphrf.operators.precision.factor import PrecisionFactor
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks, shared_diagonals
+from graphrf.operators.series.series_factor import SeriesFactor
+from graphrf.sampling.sample import sample_features
+
+# What a moment of the recurrence for diagonals takes over a step of that for columns: 0.6 to 0.85 were
+# measured on graphs of 3 to 15 neighbours per node.
+_MOMENT = 0.75
+# Numbers in the matrices of several covariances that are made together, 512 MB.
+_SHARED_NUMBERS = 64_000_000
+
+
+class FactorSource(Protocol):
+    """Where the factor's rows of any nodes come from.
+
+    `height` is how many numbers a dense column of the covariance passes through on its way.
+    """
+
+    height: int
+
+    def __call__(self, nodes: np.ndarray) -> Factor:
+        """The rows of nodes; the same rows whenever a node is asked for again."""
+        ...
+
+
+class SeriesSource:
+    """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
+
+    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> None:
+        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads, tell)
+        self.laplacian: str = kernel.laplacian
+        self.height: int = graph.n_nodes
+
+    def __call__(self, nodes: np.ndarray) -> SeriesFactor:
+        return self._all.take(nodes)
+
+    def rough(self, tol: float) -> ChebyshevSum:
+        """F among all nodes, with an error of `tol` at most in operator norm."""
+        return self._all.rough(self.modulation, tol)
+
+    @cached_property
+    def square(self) -> ChebyshevSum:
+        """K among all nodes, before the amplitude multiplies it."""
+        return self._all.square(self.modulation)
+
+
+class PrecisionSource:
+    """Exact rows R with R R^T = K, of a sparse Cholesky factor of K^-1: a modulation of one coefficient, 1."""
+
+    def __init__(self, precision: KernelPrecision) -> None:
+        self._cholesky = precision.factor()
+        self.height: int = precision.graph.n_nodes
+
+    def __call__(self, nodes: np.ndarray) -> PrecisionFactor:
+        return PrecisionFactor(self._cholesky, nodes)
+
+
+class SampledSource:
+    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed.
+
+    `draw` draws them; they may then live elsewhere.
+    """
+
+    height = 0
+
+    def __init__(
+        self,
+        graph: Graph,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None = None,
+        draw: Callable[..., Any] | None = None,
+    ) -> None:
+        self._graph = graph
+        self._sampler = sampler
+        self._seed = seed
+        self._n_threads = n_threads
+        self._draw = sample_features if draw is None else draw
+
+    def __call__(self, nodes: np.ndarray) -> Factor:
+        features = self._draw(
+            self._graph,
+            self._sampler,
+            nodes=self._graph.positions(nodes),
+            seed=self._seed,
+            n_threads=self._n_threads,
+            dtype="float64",
+        )
+        factor: Factor = features.factor(n_threads=self._n_threads)
+        return factor
+
+
+class Covariance:
+    r"""K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i|, by the rows of F.
+
+    Parameters
+    ----------
+    source : FactorSource
+    f : ndarray
+        The modulation.
+    amplitude : float
+        What multiplies F F^T.
+    error : float
+        A bound, in operator norm, on what F F^T lacks because the powers in F end.
+    normalize : bool
+        Whether variances are divided out.
+    exact : Covariance, optional
+        That of the exact rows, where those of the source are sampled.
+    """
+
+    def __init__(
+        self,
+        source: FactorSource,
+        f: np.ndarray,
+        amplitude: float,
+        *,
+        error: float = 0.0,
+        normalize: bool = False,
+        exact: Covariance | None = None,
+    ) -> None:
+        self._source = source
+        self._f = f
+        self.amplitude = amplitude
+        self._normalize = normalize
+        self._exact = self if exact is None else exact
+        self.error = error
+        self.lacks: tuple[np.ndarray, np.ndarray] | None = None
+        self._sampled_kernel: tuple[Kernel, float] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        kernel: Kernel,
+        amplitude: float,
+        *,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None,
+        draw: Callable[..., Any] | None = None,
+        normalize: bool = False,
+        tell: bool = True,
+        precision: KernelPrecision | None = None,
+    ) -> Covariance:
+        """That of a kernel by its sparse precision, the series, or where there is a sampler by sampled rows.
+
+        Unless `tell` is false, a series that lacks a hundredth is warned of.
+        """
+        if precision is not None:
+            return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
+        scale = graph.laplacian_scale(kernel.laplacian)
+        series = SeriesSource(graph, kernel, n_threads, tell)
+        exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
+        exact.lacks = series.lacks
+        if sampler is None:
+            return exact
+        length = sampler.survival.max_length
+        f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
+        sampled = SampledSource(graph, sampler, seed, n_threads, draw)
+        drawn = cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
+        if tell:
+            drawn._sampled_kernel = kernel, scale
+        return drawn
+
+    def cut(self, noise: float) -> float:
+        """What the cut of the exact root's series changes, relative to K + noise, where that is most."""
+        if self._exact.lacks is None:
+            return 0.0
+        values, lack = self._exact.lacks
+        return float((self.amplitude * np.abs(lack) / (self.amplitude * np.maximum(values, 0) + noise)).max())
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rows are the exact ones."""
+        return self._exact is self
+
+    @property
+    def series(self) -> SeriesSource | None:
+        """Where its rows come from, if they are those of an exact series that need not be cut."""
+        whole = self.exact and self.lacks is None and not self._normalize
+        return self._source if whole and isinstance(self._source, SeriesSource) else None
+
+    def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """K[rows, cols] of a `series`, dense, by the columns of whichever are fewer."""
+        assert self.series is not None
+        block = self.series.square.block(rows, cols)
+        block *= self.amplitude
+        return block
+
+    def rows(self, nodes: np.ndarray) -> RootRows:
+        """The rows of some nodes; of sampled ones, with a warning where a variance is larger than any can be."""
+        factor = self._source(nodes)
+        if self._sampled_kernel is not None:
+            diagonal = factor.diagonal(self._f)
+            if warn_of_diagonal(nodes, diagonal, *self._sampled_kernel):
+                self._sampled_kernel = None  # once is enough
+        return RootRows(factor, self._f, self.amplitude, normalize=self._normalize, height=self._source.height)
+
+    def exact_rows(self, nodes: np.ndarray) -> RootRows:
+        """The exact rows of some nodes."""
+        return self._exact.rows(nodes)
+
+    def rough_root(self, tol: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`root_values` for sorted distinct nodes; beside sampled rows with an error before the amplitude.
+
+        That is at most `tol` in operator norm.
+        """
+        exact = self._exact
+        if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
+            return self.root_values
+        rough, root = exact._source.rough(tol), np.sqrt(exact.amplitude)
+
+        def values(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+            every = rough(x)
+            # In double precision, as squares of values may not fit into single precision.
+            return np.multiply(root, every if nodes.size == x.shape[0] else every[nodes], dtype=np.float64)
+
+        return values
+
+    def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""
+        return self.exact_rows(nodes).apply(x)
+
+
+def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
+    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian.
+
+    None of a covariance that shares with no other, and of all where they would take more than 512 MB.
+    """
+    found: list[np.ndarray | None] = [None] * len(covariances)
+    if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
+        return found
+    for numbers, sums in _of_one_laplacian(covariances):
+        if len(numbers) > 1:
+            for number, block in zip(numbers, shared_blocks(sums, nodes, nodes), strict=True):
+                block *= covariances[number].amplitude
+                found[number] = block
+    return found
+
+
+def shared_variances(
+    covariances: Sequence[Covariance], nodes: np.ndarray, n_observed: int
+) -> list[np.ndarray | None]:
+    """Prior variances of distinct nodes, by one recurrence for all series of one Laplacian.
+
+    None where columns of K at the nodes, which hold them beside the covariances with the observed nodes, take
+    fewer products than the recurrence and columns at the observed nodes.
+    """
+    found: list[np.ndarray | None] = [None] * len(covariances)
+    for numbers, sums in _of_one_laplacian(covariances):
+        degrees = [each.degree for each in sums]
+        if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(degrees):
+            for number, diagonal in zip(numbers, shared_diagonals(sums, nodes), strict=True):
+                found[number] = covariances[number].amplitude * diagonal
+    return found
+
+
+def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
+    """Of each Laplacian the numbers of the covariances by its `series`, and K of each as a sum."""
+    found: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
+    for number, covariance in enumerate(covariances):
+        if covariance.series is not None:
+            numbers, sums = found.setdefault(covariance.series.laplacian, ([], []))
+            numbers.append(number)
+            sums.append(covariance.series.square)
+    return list(found.values())

@@ -1,0 +1,189 @@
+"""The route by the rows of sampled features."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base.warn import warn
+from graphrf.features.bounds import HEAVY, termination_variance
+from graphrf.features.features import Features
+from graphrf.gp.routes.gram import SampledGram
+from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit, longest_lengthscale
+from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.truncation import steps_needed
+from graphrf.operators.factor import Factor
+from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.sample import sample_features
+
+# Entries of the default rows of all training nodes together, and the budgets of a power between which they choose.
+_TRAINING_ENTRIES = 2_000_000
+SMALLEST_BUDGET, LARGEST_BUDGET = 64, 512
+# Lengths of default rows, in the order in which training tries them.
+LENGTHS = (16, 32, 64, 128)
+# How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal that differs at
+# every node, and its noise and intervals come out too small.
+MOST_EXCESS = 0.25
+# Nodes at which rows are drawn twice, to see how much of their norm is sampling error.
+_DRAWN_TWICE = 128
+
+
+class FeaturesRoute:
+    """K = F F^T by sampled rows F of the observed nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+    sampler : Sampler or None
+        None takes compressed powers, with longer and longer rows.
+    n_threads : int or None
+    """
+
+    name = "features"
+    precision = None
+
+    def __init__(self, graph: Graph, sampler: Any, n_threads: int | None) -> None:
+        self._graph = graph
+        # resolved once: the kernel that is trained does not change its lengths
+        self.sampler = sampler.resolved(graph) if hasattr(sampler, "resolved") else sampler
+        self._n_threads = n_threads
+
+    @property
+    def largest_block(self) -> int:
+        """No limit."""
+        return sys.maxsize
+
+    def serves(self, kernel: Kernel) -> bool:
+        """All kernels that are functions of the Laplacian."""
+        return kernel.is_series
+
+    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
+        """Those of the given sampler, or of default rows that are twice as long each time.
+
+        Kernels whose lengthscale is not trained have rows of the length that they need.
+        """
+        if self.sampler is not None:
+            yield self._drawn(self.sampler, blocks, seed)
+            return
+        n_trained = sum(block.size for block in blocks)
+        if not any("lengthscale" in names for _, names in members):
+            yield self._drawn(self.sampler_for([kernel for kernel, _ in members], n_trained, None), blocks, seed)
+            return
+        for length in LENGTHS:
+            yield self._drawn(default_sampler(members[0][0].laplacian, length, n_trained), blocks, seed)
+
+    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+        """By rows of the same sampler."""
+        return self._drawn(like.sampler, blocks, seed)
+
+    def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
+        """Warn where rows end too early, or vary too much."""
+        some = observed[np.linspace(0, observed.size - 1, min(observed.size, _DRAWN_TWICE)).astype(np.int64)]
+        self._drawn(sampler, [some], seed).check(kernel)
+
+    def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> Any:
+        """The given one, or default rows that end where none of the kernels goes on."""
+        if self.sampler is not None:
+            return self.sampler
+        laplacian = kernels[0].laplacian
+        scale = self._graph.laplacian_scale(laplacian)
+        if trained is None:
+            length = max(steps_needed(kernel, scale) for kernel in kernels)
+            return default_sampler(laplacian, min(length, LENGTHS[-1]), n_observed)
+        return shortened(trained, kernels, scale)
+
+    def limitation(self, kernel: Kernel) -> str:
+        """The length and the variance of rows."""
+        return (
+            "the longest that sampled rows support; pass a longer `sampler` or one with a larger budget, or "
+            "method='series' (or 'precision' on a road network or a mesh)"
+        )
+
+    def _drawn(self, sampler: Any, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+        """Rows of all blocks, drawn at once, as binding a sampler to a large graph takes longer than a block."""
+        graph, n_threads = self._graph, self._n_threads
+        scale, unit = graph.laplacian_scale(sampler.laplacian), lengthscale_unit(graph, sampler.laplacian)
+
+        def draw(nodes: np.ndarray, seed: int) -> Features:
+            positions = graph.positions(nodes)
+            return sample_features(
+                graph, sampler, nodes=positions, seed=seed, n_threads=n_threads, dtype="float64"
+            )
+
+        sampled = [draw(blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks)), seed)]
+        if len(blocks) > 1:
+            sampled = [sampled[0].take(block) for block in blocks]
+        some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+
+        @cache
+        def twice() -> tuple[Factor, Factor]:
+            others = draw(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+            return sampled[0].factor(n_threads=n_threads).take(some), others
+
+        def serves(kernel: Kernel) -> bool:
+            if not long_enough(sampler, kernel, scale):
+                return False
+            return excess(*twice(), kernel.modulation(sampler.survival.table.size, scale)) <= MOST_EXCESS
+
+        @cache
+        def longest(kernel: Kernel) -> float:
+            if serves(kernel.replace(lengthscale=LENGTHSCALES[1] * unit)):
+                return LENGTHSCALES[1] * unit
+            return longest_lengthscale(kernel, serves, unit)
+
+        def check(kernel: Kernel) -> None:
+            sampled[0].matrix(kernel, n_threads=n_threads)  # which warns where rows and kernel do not fit
+            own = excess(*twice(), kernel.modulation(sampler.survival.table.size, scale))
+            if own > MOST_EXCESS and long_enough(sampler, kernel, scale):
+                warn(
+                    f"the sampled rows of {sampler!r} have squared norms that exceed the prior variances of "
+                    f"{kernel!r} by {100 * own:.0f} % on average. This excess is sampling variance, which the "
+                    "Gaussian process takes for a signal that differs at every node, so that noise and intervals "
+                    "come out too small; pass a `sampler` with a larger budget or more walks, a kernel of shorter "
+                    "range, or method='series'",
+                )
+
+        grams = [SampledGram(features.factor(n_threads=n_threads), scale) for features in sampled]
+        return Grams(grams, longest, sampler, check)
+
+
+def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
+    """Compressed powers with the budget that so many rows afford: exact rows while these have fewer entries."""
+    budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET))
+    return CompressedPowers(budget, max_length=length, laplacian=laplacian)
+
+
+def long_enough(sampler: Any, kernel: Kernel, scale: float) -> bool:
+    """Whether a sampler's walks (or powers) have the steps of a kernel, and do not end too early for it."""
+    survival = sampler.survival
+    if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
+        return False
+    heavy, plain = termination_variance(kernel.modulation(survival.table.size, scale), survival.table)
+    # f may underflow to 0 throughout where the lengthscale is far longer than these walks serve
+    return bool(0 < heavy <= HEAVY * plain)
+
+
+def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float) -> CompressedPowers:
+    """A sampler without the steps that none of the kernels needs; the others stay as they are."""
+    needed = max(steps_needed(kernel, scale) for kernel in kernels)
+    return replace(sampler, max_length=min(needed, sampler.survival.max_length))
+
+
+def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
+    """By how much |F_i|^2 exceeds K_ii, on average over the nodes and as a share of K_ii, or inf.
+
+    The variance of a row is added to its squared norm. The product of two rows of one node that were drawn
+    independently has the mean K_ii.
+    """
+    first, second = rows.matrix(f), others.matrix(f)
+    product = first.multiply(second) if sp.issparse(first) else first * second
+    norms = float(rows.diagonal(f).sum())
+    return norms / float(product.sum()) - 1.0 if norms > 0 and product.sum() > 0 else np.inf

@@ -1,0 +1,101 @@
+"""The choice of a route, before anything is trained, from what each would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graphrf.gp.routes.costs import (
+    SERIES_SPEED,
+    choose_method,
+    deviation_products,
+    factored_precision,
+    is_thick,
+    series_columns,
+)
+from graphrf.gp.routes.features import FeaturesRoute
+from graphrf.gp.routes.precision import PrecisionRoute
+from graphrf.gp.routes.protocol import Route, Trained
+from graphrf.gp.routes.series import SeriesRoute
+from graphrf.graph.graph import Graph
+from graphrf.kernels.named import Diffusion, Matern
+from graphrf.operators.precision.areal import precision_of
+from graphrf.operators.precision.markov import has_sparse_precision
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.sparse.ordering import FactorTooLargeError
+
+# Sparse factors with one power of the Laplacian that training takes for each Laplacian, and columns of the series.
+_RESOLVENTS, _TRAINED = 30, 750
+# Multiply-adds of dense factorisations a second (two cores).
+_DENSE_SPEED = 1e10
+
+
+class Plan(NamedTuple):
+    """A route, and the kernels that it serves."""
+
+    route: Route
+    kernels: Sequence[Trained]
+
+
+def make_plan(
+    graph: Graph,
+    kernels: Sequence[Trained],
+    n_observed: int,
+    *,
+    method: str,
+    automatic: bool,
+    sampler: object,
+    n_points: int,
+    n_threads: int | None,
+) -> Plan:
+    """The route of a fit, and those of its kernels that it serves.
+
+    A method that is asked for is taken. Else it is the sparse precision where its factors cost less than the
+    series, and the series unless sampled features cost a quarter of it at most.
+
+    Parameters
+    ----------
+    kernels : sequence of (Kernel, names)
+    method : {"auto", "series", "precision", "features"}
+    automatic : bool
+        Whether `kernels` are those of kernel="auto", of which a route may serve some.
+    n_points : int
+        Posteriors that predictions average.
+    """
+    if method == "precision":
+        served = [own for own in kernels if has_sparse_precision(own[0])] if automatic else kernels
+        precision, fitting = factored_precision(graph, served)
+        return Plan(PrecisionRoute(graph, precision, n_threads), fitting)
+    if method == "auto" and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None:
+        return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
+    if method == "auto":
+        method = choose_method(graph, n_observed, min(n_observed, _TRAINED))
+    if method == "features":
+        if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
+            laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
+            kernels = [*kernels, *((Diffusion(laplacian=own), ("lengthscale",)) for own in laplacians)]
+        return Plan(FeaturesRoute(graph, sampler, n_threads), kernels)
+    return Plan(SeriesRoute(graph, n_threads), kernels)
+
+
+def _cheaper(
+    graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
+) -> tuple[KernelPrecision, Sequence[Trained]] | None:
+    """The sparse precision, and the kernels that have one, if training and posteriors by it take less time."""
+    served = [own for own in kernels if has_sparse_precision(own[0])]
+    if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
+        return None
+    try:
+        precision = precision_of(graph, served[0][0])
+        first = precision.with_kernel(Matern(nu=1.0)).own_elimination.seconds
+        if automatic:  # the factors of some may not fit
+            precision, served = factored_precision(graph, served, precision)
+        factor = max(precision.with_kernel(kernel).own_elimination.seconds for kernel, _ in served)
+    except (FactorTooLargeError, ImportError, ValueError):
+        return None
+    laplacians = len({kernel.laplacian for kernel, _ in served})
+    by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * first
+    products = laplacians * series_columns(graph, min(n_observed, _TRAINED))
+    products += n_points * (series_columns(graph, n_observed) + deviation_products(graph))
+    by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
+    return (precision, served) if by_factors < by_series else None

@@ -1,0 +1,119 @@
+"""The exact root F of a kernel as a series, of which priors are made, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebval
+
+from graphrf._base.warn import warn
+from graphrf.features.bounds import tail_error
+from graphrf.graph.graph import Graph
+from graphrf.kernels.chebyshev import chebyshev_coefficients
+from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.truncation import LONGEST_SERIES, series_length
+from graphrf.operators.series.series_factor import SeriesFactor
+
+# What the series may lack of sum |f_k|, or of the norm of F, if it need not be cut.
+_TAIL = 1e-11
+# How much larger than their sum the terms of the series may be: 4 of 16 digits are lost to rounding.
+_CANCELS = 1e4
+# What roots may lack that are singular at the end of the spectrum: they converge like 1 / terms.
+_SINGULAR = 1e-4
+# What a root may lack unsaid, and at all.
+_UNSAID = 0.01
+_AT_ALL = 0.5
+# Places of the spectrum at which the series is compared with the function.
+_LOOKS = 1_000
+
+
+class RootSeries(NamedTuple):
+    """The root of a kernel on a graph.
+
+    Attributes
+    ----------
+    factor : SeriesFactor
+        At all nodes.
+    modulation : ndarray
+        What F is asked for by.
+    error : float
+        A bound on the error of F F^T, in operator norm.
+    lacks : (ndarray, ndarray), optional
+        Values of K over the spectrum and of K - F F^T, where the series of F had to be cut.
+    """
+
+    factor: SeriesFactor
+    modulation: np.ndarray
+    error: float
+    lacks: tuple[np.ndarray, np.ndarray] | None = None
+
+
+def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> RootSeries:
+    """The root of a kernel by its power series; where that is cut or cancels, by the Chebyshev series of F itself.
+
+    The function needs far fewer terms than its power series, and values of it do not cancel. Kernels that have it
+    as a sum of their power series only are cut after `LONGEST_SERIES` terms.
+
+    Raises
+    ------
+    ValueError
+        If half of the root's norm may be lacking.
+
+    Warns
+    -----
+    UserWarning
+        If a hundredth of it may be, unless `tell` is false.
+    """
+    scale = graph.laplacian_scale(kernel.laplacian)
+    length = series_length(kernel, scale, _TAIL)
+    f = kernel.modulation(length + 1, scale)
+    factor = SeriesFactor(graph, kernel.laplacian, max_length=length, n_threads=n_threads)
+    total = kernel.modulation_tail(-1, scale)
+    lost = kernel.modulation_tail(length, scale) / total if total > 0 else 0.0
+    known = type(kernel).root_spectral_function is not Kernel.root_spectral_function
+    if not known or (lost <= _TAIL and kernel.cancellation(scale) <= _CANCELS):
+        _check_share(kernel, f"{length} terms of the series", lost, tell)
+        return RootSeries(factor, f, tail_error(kernel, length, scale))
+    coefficients, lost = _chebyshev_root(kernel, scale, factor.width)
+    _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost, tell)
+    factor.know(f, coefficients)
+    lacks = _lacks(kernel, scale, factor.width, coefficients) if lost > _TAIL else None
+    return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2, lacks)
+
+
+def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values of K, and of K less the square of the series of F, over the interval of the spectrum."""
+    t = np.cos(np.linspace(0.0, np.pi, _LOOKS))
+    exact = kernel.spectrum(scale * 0.5 * width * (1 - t), scale)
+    return exact, exact - chebval(t, coefficients) ** 2
+
+
+def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndarray, float]:
+    """Chebyshev coefficients of F, and a bound on what they lack as a share of its norm."""
+
+    def coefficients(tol: float) -> tuple[np.ndarray, float]:
+        c, lost = chebyshev_coefficients(
+            lambda gap: kernel.root_spectrum(scale * gap, scale),
+            width, tol=tol, max_degree=LONGEST_SERIES, cut=True,
+        )  # fmt: skip
+        assert c is not None
+        return c, lost
+
+    best, lost = coefficients(_TAIL)
+    if lost > _TAIL:
+        enough, lacking = coefficients(_SINGULAR)
+        if 2 * enough.size < best.size:
+            return enough, lacking
+    return best, lost
+
+
+def _check_share(kernel: Kernel, terms: str, lost: float, tell: bool) -> None:
+    """Refuse kernels of whose root next to nothing is left, and warn of those that lose a share of it."""
+    if lost <= _UNSAID:
+        return
+    message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "
+    if lost > _AT_ALL:
+        raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
+    if tell:
+        warn(f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`")

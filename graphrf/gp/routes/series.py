@@ -1,0 +1,138 @@
+"""The route by the exact series of the walk matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base.warn import warn
+from graphrf.gp.routes.costs import SERIES_SPEED, is_thick, series_columns
+from graphrf.gp.routes.gram import SeriesGram
+from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.markov import SparsePrecision
+from graphrf.operators.sparse.ordering import FactorTooLargeError
+
+# Numbers that the tables of training may hold (512 MB), and the multiply-adds that they may cost (ten seconds on
+# two cores), by which their largest degree is chosen between the fewest and the most.
+_TABLE_NUMBERS = 64_000_000
+_TABLE_PRODUCTS = 2e10
+_FEWEST_DEGREES = 64
+# Columns of training that are compared with resolvents.
+_TRAINED = 750
+# Numbers in the columns of a block, and the fewest nodes that are trained on.
+_COLUMN_NUMBERS, _FEWEST_NODES = 100_000_000, 50
+_LARGEST_DEGREE = 1_000
+# The share of the kernel's norm that tables may lack without a warning.
+_MUCH_LOST = 1e-3
+
+
+class SeriesRoute:
+    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less.
+
+    Parameters
+    ----------
+    graph : Graph
+    n_threads : int or None
+    """
+
+    name = "series"
+    precision = None
+    sampler = None
+
+    def __init__(self, graph: Graph, n_threads: int | None) -> None:
+        self._graph = graph
+        self._n_threads = n_threads
+
+    @property
+    def largest_block(self) -> int:
+        """Nodes whose columns of products fit into 1.6 GB, twice."""
+        return max(_FEWEST_NODES, _COLUMN_NUMBERS // self._graph.n_nodes)
+
+    def serves(self, kernel: Kernel) -> bool:
+        """All kernels that are functions of the Laplacian."""
+        return kernel.is_series
+
+    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
+        """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
+        graph, laplacian = self._graph, members[0][0].laplacian
+        unit = lengthscale_unit(graph, laplacian)
+        fit = ResolventFit(graph, laplacian)
+        if all(fit.serves(kernel) for kernel in _extremes(members, unit)):
+            precision = _cheap_precision(graph, fit)
+            if precision is not None:
+                tables = resolvents_between(precision, fit, blocks, self._n_threads)
+                yield Grams(tables, lambda kernel: LENGTHSCALES[1] * unit)
+                return
+        yield self._chebyshev(laplacian, blocks)
+
+    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+        """By tables of Chebyshev polynomials."""
+        return self._chebyshev(kernel.laplacian, blocks)
+
+    def _chebyshev(self, laplacian: str, blocks: Sequence[np.ndarray]) -> Grams:
+        degree, unit = held_degrees(self._graph, blocks), lengthscale_unit(self._graph, laplacian)
+        tables = [
+            SeriesGram(self._graph, laplacian, block, max_degree=degree, n_threads=self._n_threads)
+            for block in blocks
+        ]
+
+        def check(kernel: Kernel) -> None:
+            if (lost := tables[0].lost(kernel)) > _MUCH_LOST:
+                warn(
+                    f"training cut the series of {kernel!r} after {degree} Chebyshev terms: its covariance is off "
+                    f"by up to {lost:.1g} of the kernel's norm, which may affect the hyperparameters; shorten the "
+                    "lengthscale, or bring the weights closer together",
+                )
+
+        return Grams(tables, lambda kernel: tables[0].longest(kernel, degree, unit), check=check)
+
+    def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
+        """The posterior itself warns where it is not exact."""
+
+    def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> None:
+        """None: there are no sampled rows."""
+
+    def limitation(self, kernel: Kernel) -> str:
+        """The degree of the series."""
+        return (
+            "the longest that training by the series supports; pass method='precision' on a road network or a "
+            "mesh, name a smoother kernel, bring the weights closer together, or fix the lengthscale "
+            "(optimize=False)"
+        )
+
+
+def _cheap_precision(graph: Graph, fit: ResolventFit) -> SparsePrecision | None:
+    """A sparse precision whose factors are cheaper than Chebyshev tables; None if there is none."""
+    if is_thick(graph):
+        return None
+    try:
+        precision = SparsePrecision(graph, fit.resolvents[-1])
+        seconds = precision.own_elimination.seconds
+    except (FactorTooLargeError, ImportError, ValueError):
+        return None
+    by_factors = len(fit.resolvents) * seconds
+    return precision if by_factors < series_columns(graph, _TRAINED) / SERIES_SPEED else None
+
+
+def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:
+    """The largest degree of Chebyshev tables at some blocks of nodes."""
+    pairs = sum(block.size * (block.size + 1) / 2 for block in blocks)
+    products = sum(block.size for block in blocks) * max(graph.adjacency.nnz, 1)
+    most = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / products)
+    return int(np.clip(most, _FEWEST_DEGREES, _LARGEST_DEGREE))
+
+
+def _extremes(members: Sequence[Trained], unit: float) -> Iterator[Kernel]:
+    """Each kernel as it is, or with the shortest and the longest lengthscale if that is trained."""
+    for kernel, names in members:
+        if "lengthscale" in names:
+            for end in LENGTHSCALES:
+                yield kernel.replace(lengthscale=end * unit)
+        else:
+            yield kernel

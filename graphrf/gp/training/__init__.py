@@ -1,1 +1,0 @@
-"""The choice of hyperparameters: searches over the marginal likelihood."""

@@ -1,0 +1,1 @@
+"""Sparse inverses of kernels."""

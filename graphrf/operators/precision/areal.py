@@ -1,0 +1,369 @@
+"""The precisions of areal kernels: proper, intrinsic, and intrinsic with an unstructured part."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.cached import cached_property
+from graphrf._base.warn import warn
+from graphrf.graph.graph import Graph
+from graphrf.kernels.areal import BYM2, CAR, ICAR
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.precision.markov import SparsePrecision, incidence, require_sparse_precision
+from graphrf.operators.precision.protocol import KernelPrecision
+from graphrf.operators.sparse.cholesky import SparseCholesky
+from graphrf.operators.sparse.constrained import ConstrainedCholesky
+from graphrf.operators.sparse.ordering import Elimination
+
+# The smallest 1 - share of whose precision six digits are left.
+_ROUNDED = 1e-10
+
+
+class Intrinsic(NamedTuple):
+    """The scaled intrinsic autoregression of a graph: what does not depend on hyperparameters.
+
+    Attributes
+    ----------
+    precision : csr_array, shape (N, N)
+        s L in each component with its own s, and 1 at isolated nodes.
+    lifted : csr_array, shape (N, N)
+        Positive definite, and equal to `precision` on fields that sum to zero in each component.
+    root : csr_array, shape (N, r)
+        R with R R^T = `precision`.
+    component : ndarray of int, shape (N,)
+    summed : ndarray of bool, shape (N,)
+        False at isolated nodes, which have no constraint.
+    variances : ndarray, shape (N,)
+        Whose geometric mean in each component is 1.
+    log_determinant : float
+        Of the precision on the fields that sum to zero.
+    """
+
+    precision: sp.csr_array
+    lifted: sp.csr_array
+    root: sp.csr_array
+    component: np.ndarray
+    summed: np.ndarray
+    variances: np.ndarray
+    log_determinant: float
+
+    @classmethod
+    def of(cls, graph: Graph) -> Intrinsic:
+        """By one sparse factor and a selected inverse: with k e e^T added to L at one node of a component,
+
+        M = (L + k e e^T)^-1 differs from L^+ by constants alone, which centring takes off.
+        """
+        laplacian, component = graph.laplacian(normalized=False), graph.components()
+        degrees = laplacian.diagonal()
+        sizes = np.bincount(component)
+        summed = (sizes > 1)[component]
+        first = np.lexsort((np.arange(component.size), -degrees, component))
+        # the node with the largest degree of each component
+        hub = first[np.searchsorted(component[first], np.arange(sizes.size))]
+        raised = np.zeros(component.size)
+        raised[hub] = np.where(sizes > 1, degrees[hub], 1.0)
+        factor = SparseCholesky(sp.csr_array(laplacian + sp.diags_array(raised, format="csr")))
+        sums = factor.solve(np.ones(component.size))
+        level = (np.bincount(component, weights=sums) / sizes**2)[component]
+        variances = factor.inverse_diagonal - 2 * sums / sizes[component] + level
+        variances[~summed] = 1.0
+        scale = np.exp(np.bincount(component, weights=np.log(variances)) / sizes)
+        variances = variances / scale[component]
+        # |L + k e e^T| = k |L without the node's row|, which is the product of L's other eigenvalues over the size
+        several = sizes > 1
+        log_determinant = factor.log_determinant - float(np.log(raised[hub]).sum()) + float(np.log(sizes).sum())
+        log_determinant += float(((sizes - 1) * np.log(scale)).sum())
+        precision = sp.csr_array(sp.diags_array(scale[component]) @ laplacian + sp.diags_array(1.0 * ~summed))
+        # 1 b^T + b 1^T with a multiple b of e is 0 on fields that sum to zero; a small b leaves all definite
+        size = np.where(several, 1 / (sizes * variances[hub]), 0.0)
+        rows, columns = hub[component], np.arange(component.size)
+        arrow = sp.csr_array((size[component], (rows, columns)), shape=laplacian.shape)
+        roots = np.sqrt(scale)[component]
+        root = [sp.diags_array(roots, format="csr") @ incidence(graph)]
+        if not summed.all():
+            root.append(sp.eye_array(component.size, format="csc")[:, np.flatnonzero(~summed)])
+        return cls(
+            precision, sp.csr_array(precision + arrow + arrow.T), sp.csr_array(sp.hstack(root)), component, summed,
+            variances, log_determinant,
+        )  # fmt: skip
+
+
+class ArealPrecision:
+    """What the precisions of areal kernels share; see `KernelPrecision`, whose other methods subclasses have."""
+
+    graph: Graph
+    kernel: Kernel
+
+    def __init__(self, graph: Graph, kernel: Kernel) -> None:
+        kernel.check_graph(graph)
+        self.graph, self.kernel = graph, kernel
+        self._shared: dict[str, Any] = {}
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """That of other hyperparameters, which shares what does not depend on them."""
+        if kernel == self.kernel:
+            return self
+        if type(kernel) is not type(self.kernel):
+            raise checks.value_error("kernel", f"must be a {type(self.kernel).__name__}, got {kernel!r}")
+        other = object.__new__(type(self))
+        other.graph, other.kernel, other._shared = self.graph, kernel, self._shared
+        return other
+
+    @property
+    def n_nodes(self) -> int:
+        """The rows of Q."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """Q."""
+        raise NotImplementedError
+
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        if "elimination" not in self._shared:
+            self._shared["elimination"] = Elimination.of(self._lifted)
+        found: Elimination = self._shared["elimination"]
+        return found
+
+    def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
+        """The Cholesky factor of Q + diag(weights)."""
+        matrix = self._lifted + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
+        return self._factored(sp.csr_array(matrix))
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Q^-1 b for b of shape (n,) or (n, p)."""
+        return self._prior.solve(rhs)
+
+    @cached_property
+    def _prior(self) -> SparseCholesky:
+        return self.factor()
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x: there are no constraints."""
+        return x
+
+    def serves(self, kernel: Kernel) -> bool:
+        """Shares are bounded, so that no precision is numerically singular."""
+        return True
+
+    def warn_of_rounding(self) -> None:
+        """Warn of shares so near to an end that digits are lost."""
+        for name in self.kernel.shares:
+            value = self.kernel.hyperparameters[name]
+            if 1 - value < _ROUNDED:
+                warn(f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of its variances")
+
+    @property
+    def _lifted(self) -> sp.csr_array:
+        """A positive definite matrix that is Q where the constraints hold."""
+        return self.matrix
+
+    def _factored(self, matrix: sp.csr_array) -> SparseCholesky:
+        return SparseCholesky(matrix, self.own_elimination)
+
+    def derivative(self, name: str) -> sp.csr_array:
+        """The derivative of Q in a hyperparameter."""
+        raise checks.value_error("optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}")
+
+    def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ)."""
+        raise checks.value_error("optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}")
+
+
+class ProperPrecision(ArealPrecision):
+    """Of `CAR`: Q = (1 - rho) D + rho L."""
+
+    kernel: CAR
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Q."""
+        rho = self.kernel.dependence
+        return sp.csr_array((1 - rho) * self._diagonal + rho * self._laplacian)
+
+    @property
+    def root_size(self) -> int:
+        """N and the number of edges."""
+        return self.graph.n_nodes + int(self._incidence.shape[1])
+
+    def root(self, z: np.ndarray) -> np.ndarray:
+        """R z for z of shape (root_size, p), with R R^T = Q."""
+        n, rho = self.graph.n_nodes, self.kernel.dependence
+        own = np.sqrt((1 - rho) * self._diagonal.diagonal())[:, None] * z[:n]
+        return np.asarray(own + math.sqrt(rho) * (self._incidence @ z[n:]))
+
+    def log_determinant(self) -> float:
+        """log |Q|."""
+        return self._prior.log_determinant
+
+    def derivative(self, name: str) -> sp.csr_array:
+        """The derivative of Q in rho."""
+        return sp.csr_array(self._laplacian - self._diagonal)
+
+    def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ)."""
+        return self._prior.trace(self.derivative(name))
+
+    def mean_variance(self) -> float:
+        """The mean of the prior variances over the nodes."""
+        return float(self._prior.inverse_diagonal.mean())
+
+    @property
+    def _laplacian(self) -> sp.csr_array:
+        if "laplacian" not in self._shared:
+            self._shared["laplacian"] = self.graph.laplacian(normalized=False)
+        return self._shared["laplacian"]
+
+    @property
+    def _diagonal(self) -> sp.csr_array:
+        return sp.csr_array(sp.diags_array(self._laplacian.diagonal()))
+
+    @property
+    def _incidence(self) -> sp.csr_array:
+        if "incidence" not in self._shared:
+            self._shared["incidence"] = incidence(self.graph)
+        return self._shared["incidence"]
+
+
+class IntrinsicPrecision(ArealPrecision):
+    """Of `ICAR`: the scaled Laplacian, for fields that sum to zero in each component."""
+
+    @property
+    def intrinsic(self) -> Intrinsic:
+        """What does not depend on hyperparameters."""
+        if "intrinsic" not in self._shared:
+            self._shared["intrinsic"] = Intrinsic.of(self.graph)
+        found: Intrinsic = self._shared["intrinsic"]
+        return found
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """Q."""
+        return self.intrinsic.precision
+
+    @property
+    def root_size(self) -> int:
+        """The number of edges and isolated nodes."""
+        return int(self.intrinsic.root.shape[1])
+
+    def root(self, z: np.ndarray) -> np.ndarray:
+        """R z for z of shape (root_size, p), with R R^T = Q."""
+        return np.asarray(self.intrinsic.root @ z)
+
+    def log_determinant(self) -> float:
+        """log |Q| on the fields that sum to zero."""
+        return self.intrinsic.log_determinant
+
+    def mean_variance(self) -> float:
+        """The mean of the prior variances over the nodes."""
+        return float(self.intrinsic.variances.mean())
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x of shape (n, p), less its means over the summed coordinates of each component."""
+        component, summed = self._constraints
+        result = x.copy()
+        sums = np.zeros((int(component.max()) + 1, x.shape[1]))
+        np.add.at(sums, component[summed], x[summed])
+        counts = np.maximum(np.bincount(component[summed], minlength=sums.shape[0]), 1)
+        result[summed] -= (sums / counts[:, None])[component[summed]]
+        return result
+
+    @property
+    def _lifted(self) -> sp.csr_array:
+        return self.intrinsic.lifted
+
+    def _factored(self, matrix: sp.csr_array) -> SparseCholesky:
+        return ConstrainedCholesky(matrix, self.own_elimination, *self._constraints)
+
+    @property
+    def _constraints(self) -> tuple[np.ndarray, np.ndarray]:
+        """The component of every coordinate, and those that sum to zero."""
+        return self.intrinsic.component, self.intrinsic.summed
+
+
+class MixedPrecision(IntrinsicPrecision):
+    r"""Of `BYM2`: the precision of f and its structured part u, shape (2 N, 2 N).
+
+    .. math:: Q = \begin{pmatrix} I & -\sqrt\varphi I \\ -\sqrt\varphi I & \varphi I \end{pmatrix} / (1 - \varphi)
+              + \begin{pmatrix} 0 & 0 \\ 0 & Q_u \end{pmatrix},
+
+    since f given u is N(sqrt(phi) u, (1 - phi) I). Source: Riebler et al. 2016, Sec. 3.4.
+    """
+
+    kernel: BYM2
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Q."""
+        return self._joint(self.intrinsic.precision)
+
+    @cached_property
+    def _lifted(self) -> sp.csr_array:
+        return self._joint(self.intrinsic.lifted)
+
+    @property
+    def root_size(self) -> int:
+        """That of u's precision, and N."""
+        return self.graph.n_nodes + int(self.intrinsic.root.shape[1])
+
+    def root(self, z: np.ndarray) -> np.ndarray:
+        """R z for z of shape (root_size, p), with R R^T = Q."""
+        n, phi = self.graph.n_nodes, self.kernel.mixing
+        own = z[:n] / math.sqrt(1 - phi)
+        return np.vstack([own, self.intrinsic.root @ z[n:] - math.sqrt(phi) * own])
+
+    def derivative(self, name: str) -> sp.csr_array:
+        """The derivative of Q in phi."""
+        phi = self.kernel.mixing
+        rest = 1 - phi
+        across = -(1 + phi) / (2 * math.sqrt(phi) * rest**2)
+        return self._blocks(1 / rest**2, across, 1 / rest**2)
+
+    def log_determinant(self) -> float:
+        """log |Q| on the fields u that sum to zero."""
+        return self.intrinsic.log_determinant - self.graph.n_nodes * math.log1p(-self.kernel.mixing)
+
+    def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ)."""
+        return self.graph.n_nodes / (1 - self.kernel.mixing)
+
+    def mean_variance(self) -> float:
+        """The mean of the prior variances over the nodes."""
+        phi = self.kernel.mixing
+        return 1 - phi + phi * float(self.intrinsic.variances.mean())
+
+    def _joint(self, structured: sp.csr_array) -> sp.csr_array:
+        phi = self.kernel.mixing
+        rest, n = 1 - phi, self.graph.n_nodes
+        mixed = self._blocks(1 / rest, -math.sqrt(phi) / rest, phi / rest)
+        return sp.csr_array(mixed + sp.block_diag([sp.csr_array((n, n)), structured], format="csr"))
+
+    def _blocks(self, own: float, across: float, structured: float) -> sp.csr_array:
+        """The matrix of four multiples of the identity."""
+        return sp.csr_array(
+            sp.kron(np.array([[own, across], [across, structured]]), sp.eye_array(self.graph.n_nodes))
+        )
+
+    @property
+    def _constraints(self) -> tuple[np.ndarray, np.ndarray]:
+        component, summed = self.intrinsic.component, self.intrinsic.summed
+        return np.tile(component, 2), np.concatenate([np.zeros_like(summed), summed])
+
+
+_PRECISIONS: dict[type[Kernel], type[Any]] = {ICAR: IntrinsicPrecision, BYM2: MixedPrecision, CAR: ProperPrecision}
+
+
+def precision_of(graph: Graph, kernel: Kernel) -> KernelPrecision:
+    """The sparse precision of a kernel on a graph; ValueError if it has none."""
+    require_sparse_precision(kernel)
+    if kernel.is_series:
+        return SparsePrecision(graph, kernel)
+    made: KernelPrecision = _PRECISIONS[type(kernel)](graph, kernel)
+    return made

@@ -1,0 +1,99 @@
+"""What inference asks of a prior with a sparse precision."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.sparse.cholesky import SparseCholesky
+from graphrf.operators.sparse.ordering import Elimination
+
+
+class Precision(Protocol):
+    """Q, the sparse inverse of a prior covariance at n nodes, as a function of a kernel's hyperparameters.
+
+    Where linear constraints bind its variables, inverses, traces and determinants are those of Q on the subspace
+    that they leave.
+    """
+
+    @property
+    def n_nodes(self) -> int:
+        """n, the rows of Q."""
+        ...
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """Q, shape (n, n)."""
+        ...
+
+    @property
+    def root_size(self) -> int:
+        """Columns of the matrix R with R R^T = Q that `root` has."""
+        ...
+
+    def root(self, z: np.ndarray) -> np.ndarray:
+        """R z for z of shape (root_size, p)."""
+        ...
+
+    def with_kernel(self, kernel: Any) -> Self:
+        """That of other hyperparameters, which shares what does not depend on them."""
+        ...
+
+    def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
+        """The Cholesky factor of Q + diag(weights)."""
+        ...
+
+    def log_determinant(self) -> float:
+        """log |Q|."""
+        ...
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Q^-1 b for b of shape (n,) or (n, p)."""
+        ...
+
+    def derivative(self, name: str) -> sp.csr_array:
+        """The derivative of Q in a hyperparameter."""
+        ...
+
+    def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ)."""
+        ...
+
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x of shape (n, p), less what is normal to the subspace that the constraints leave."""
+        ...
+
+
+class KernelPrecision(Precision, Protocol):
+    """That of a kernel on a graph, whose N nodes are the first rows of Q; the others are hidden variables."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        ...
+
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        ...
+
+    def serves(self, kernel: Kernel) -> bool:
+        """Whether the inverse of another kernel of the same kind is not numerically singular."""
+        ...
+
+    def warn_of_rounding(self) -> None:
+        """Warn where much of Q's inverse is lost to rounding."""
+        ...
+
+    def mean_variance(self) -> float:
+        """The mean of the prior variances over the N nodes."""
+        ...

@@ -1,0 +1,1 @@
+"""Functions of the Laplacian by Chebyshev series of the walk matrix."""

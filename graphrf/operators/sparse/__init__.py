@@ -1,0 +1,1 @@
+"""Cholesky factors of sparse matrices."""

@@ -1,0 +1,136 @@
+"""The order of elimination: nested dissection, and what the factor in that order will hold and cost."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base.lazy import missing
+from graphrf._base.memory import available_memory
+from graphrf.operators.sparse import symbolic
+
+# Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
+_ANYWHERE = 8e9
+_SHARE = 0.5
+# Multiply-adds, numbers of the factor and rows of the matrix a second.
+_OPERATIONS, _NUMBERS, _ROWS = 1e10, 2e8, 5e5
+
+
+class FactorTooLargeError(MemoryError):
+    """The Cholesky factor of a sparse matrix would hold more numbers than there is room for."""
+
+
+def numbers_there() -> float:
+    """How many numbers a factor may hold: half of the memory that is there."""
+    there = available_memory()
+    return (_ANYWHERE if there is None else _SHARE * there) / 8
+
+
+class Elimination(NamedTuple):
+    """The order of elimination of all symmetric matrices with one pattern, and where their factors have entries.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n,)
+        The rows of the matrix in the order of elimination.
+    start : ndarray of int64, shape (blocks + 1,)
+        The first column of each block of columns that are factored together.
+    begins, rows : ndarray of int64
+        The rows below block b are rows[begins[b] : begins[b + 1]].
+    offsets : ndarray of int64, shape (blocks + 1,)
+        Where each block's numbers begin in the factor.
+    operations : float
+        Multiply-adds of a factorisation.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+    begins: np.ndarray
+    rows: np.ndarray
+    offsets: np.ndarray
+    operations: float
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers in the factor."""
+        return int(self.offsets[-1])
+
+    @property
+    def seconds(self) -> float:
+        """About how long a factorisation takes on a core; selected inversion takes as long."""
+        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS + self.order.size / _ROWS
+
+    def require_room(self) -> None:
+        """Raise FactorTooLargeError if there is less memory by now than the factor takes."""
+        if self.n_entries > (most := numbers_there()):
+            raise _too_large(self.order.size, most)
+
+    @classmethod
+    def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:
+        """Nested dissection by METIS, in an order in which every subtree is in one piece.
+
+        Parameters
+        ----------
+        pattern : csr_array, shape (n, n)
+            Symmetric; its values are not looked at.
+        most : float, optional
+            Numbers that the factor may hold. Default: half of the memory that is there.
+
+        Raises
+        ------
+        FactorTooLargeError
+            As soon as it is known that the factor would hold more.
+        ImportError
+            Without pymetis.
+
+        Notes
+        -----
+        Source: Karypis and Kumar 1998, "A fast and high quality multilevel scheme for partitioning irregular
+        graphs".
+        """
+        n = pattern.shape[0]
+        most = numbers_there() if most is None else most
+        order = _nested_dissection(pattern)
+        indptr, indices = _reordered(pattern, order)
+        order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]
+        indptr, indices = _reordered(pattern, order)
+        parent = symbolic.elimination_tree(indptr, indices)
+        count = symbolic.column_counts(indptr, indices, parent, float(most))
+        if not count.size:
+            raise _too_large(n, most)
+        start = symbolic.supernodes(parent, count)
+        begins, rows = symbolic.front_rows(indptr, indices, start)
+        wide, below = np.diff(start), np.diff(begins)
+        offsets = np.concatenate([[0], np.cumsum(wide * (wide + below))])
+        k, r = wide.astype(np.float64), below.astype(np.float64)
+        return cls(order, start, begins, rows, offsets, float((k * (k * (k / 2 + r) + r * r)).sum()))
+
+
+def _too_large(n: int, most: float) -> FactorTooLargeError:
+    return FactorTooLargeError(
+        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
+    )
+
+
+def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
+    """The rows in the order of METIS."""
+    try:
+        import pymetis
+    except ModuleNotFoundError as error:
+        raise missing(error, "the order of elimination of sparse matrices") from None
+    n = pattern.shape[0]
+    rows = np.repeat(np.arange(n), np.diff(pattern.indptr))
+    others = pattern.indices != rows
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[others], minlength=n))])
+    if not others.any():
+        return np.arange(n)
+    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(indptr, pattern.indices[others]))
+    return np.asarray(order, dtype=np.int64)
+
+
+def _reordered(pattern: sp.csr_array, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row pointers and columns of the pattern in another order."""
+    matrix = sp.csr_array(pattern[order][:, order])
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)

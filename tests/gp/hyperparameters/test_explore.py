@@ -1,0 +1,192 @@
+"""Points stand for the tempered posterior, the mode is that of the likelihood, and nothing known is sought."""
+
+from __future__ import annotations
+
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.stats import multivariate_normal
+
+import graphrf as grf
+from graphrf._base import memory
+from graphrf.gp.hyperparameters import explore as module
+from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.routes import gram
+from graphrf.gp.routes.precision import PrecisionRoute
+from graphrf.operators.precision.markov import SparsePrecision
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """A grid, 80 of its nodes, and noisy values of a draw there."""
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(16, 16)))
+    rng = np.random.default_rng(0)
+    f = grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=4.0), rng.standard_normal(256))
+    nodes = np.sort(rng.choice(256, 80, replace=False))
+    return graph, nodes, f[nodes] / f.std() + 0.3 * rng.standard_normal(80)
+
+
+def _moments(graph, nodes, y, information):
+    """Of the logarithms of lengthscale and noise under the tempered posterior, by dense algebra on a fine grid."""
+    prior, unit = HyperparameterPrior(), float(np.var(y))
+    lengths, scales, noises = (
+        np.log(np.geomspace(*ends)) for ends in ((0.3, 100, 30), (0.02, 100, 30), (1e-6, 10, 80))
+    )
+    contrasts = np.linalg.qr(np.ones((nodes.size, 1)), mode="complete")[0][:, 1:]
+    z = contrasts.T @ y / np.sqrt(unit)
+    log = np.empty((lengths.size, scales.size, noises.size))
+    for own, length in zip(log, lengths, strict=True):
+        k = grf.Matern(2.0, np.exp(length)).dense(graph)[np.ix_(nodes, nodes)]
+        values, vectors = np.linalg.eigh(contrasts.T @ (k / (np.trace(k) / nodes.size)) @ contrasts)
+        variances = np.exp(scales)[:, None, None] * values + np.exp(noises)[:, None]
+        own[...] = -0.5 * (np.log(variances) + np.square(vectors.T @ z) / variances).sum(axis=2)
+    log *= min(1.0, information / (nodes.size - 1))
+    log += prior.log_density("lengthscale", lengths, 1.0)[0][:, None, None]
+    log += prior.log_density("output_scale", scales, 1.0)[0][:, None] + prior.log_density("noise", noises, 1.0)[0]
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    own = weights.sum(axis=(1, 2)), weights.sum(axis=(0, 1))
+    values = lengths, noises + np.log(unit)
+    means = [w @ v for w, v in zip(own, values, strict=True)]
+    return means, [np.sqrt(w @ (v - m) ** 2) for w, v, m in zip(own, values, means, strict=True)]
+
+
+@pytest.mark.parametrize("information", [20.0, 50.0])
+def test_points_have_the_moments_of_the_tempered_posterior(drawn, information, monkeypatch):
+    graph, nodes, y = drawn
+    monkeypatch.setattr(module, "INFORMATION", information)
+    monkeypatch.setattr(module, "POINTS", 400)
+    settings = {"kernel": grf.Matern(nu=2.0), "prior": {"noise_alone": 0.0}, "seed": 0}
+    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._given.points
+    weights = np.array([point.weight for point in points])
+    assert weights.sum() == pytest.approx(1.0)
+    means, deviations = _moments(graph, nodes, y, information)
+    for k, own in enumerate(np.log([[point.kernel.lengthscale, point.noise] for point in points]).T):
+        mean = weights @ own
+        assert mean == pytest.approx(means[k], abs=0.05 * deviations[k])
+        assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=0.05)
+    wrong, _ = _moments(graph, nodes, y, 1e9)
+    assert abs(wrong[1] - means[1]) > 0.05 * deviations[1]  # or nothing was tested
+
+
+def test_less_information_leaves_hyperparameters_more_open(drawn, monkeypatch):
+    graph, nodes, y = drawn
+    deviations = []
+    for information in (1e9, 10.0):
+        monkeypatch.setattr(module, "INFORMATION", information)
+        points = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)._given.points
+        deviations.append(np.log([point.output_scale for point in points]).std())
+    assert deviations[0] < 0.7 * deviations[1]
+
+
+@pytest.mark.parametrize("method", ["series", "precision"])
+def test_the_mode_is_the_maximum_of_the_posterior(drawn, method):
+    graph, nodes, y = drawn
+    settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "mode", "prior": None, "seed": 0, "mean": "zero"}
+    gp = grf.GraphGPRegressor(graph, method=method, **settings).fit(nodes, y)
+
+    def negative(point):
+        k = grf.Matern(2.0, np.exp(point[0])).dense(graph)
+        k *= np.exp(point[1]) / (np.trace(k) / 256)
+        covariance = k[np.ix_(nodes, nodes)] + np.exp(point[2]) * np.eye(80)
+        return -multivariate_normal(np.zeros(80), covariance).logpdf(y)
+
+    start = np.log([gp.kernel_.lengthscale, gp.output_scale_, gp.noise_])
+    assert gp.log_marginal_likelihood_ == pytest.approx(-negative(start), abs=1e-6)
+    best = optimize.minimize(negative, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6})
+    assert best.fun > -gp.log_marginal_likelihood_ - 1e-3
+    assert gp.converged_
+    assert gp.n_points_ == 1
+
+
+def test_the_mode_by_sparse_factors_is_refused_before_the_work(drawn, monkeypatch):
+    """Three times the factor's numbers do not fit; the average, which needs no exact likelihood, still does."""
+    graph, nodes, y = drawn
+    entries = SparsePrecision(graph, grf.Matern(nu=2.0)).own_elimination.n_entries
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    settings = {"kernel": grf.Matern(nu=2.0), "method": "precision", "seed": 0}
+    mode = grf.GraphGPRegressor(graph, hyperparameters="mode", **settings)
+    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * entries)
+    assert mode.fit(nodes, y).converged_
+    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * entries - 1)
+    assert grf.GraphGPRegressor(graph, **settings).fit(nodes, y).converged_
+    monkeypatch.setattr(PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps"))
+    with pytest.raises(MemoryError, match="pass method='series'"):
+        mode.fit(nodes, y)
+
+
+def test_the_mode_is_sought_with_little_and_with_much_noise(drawn, monkeypatch):
+    """Without a prior a rough function without noise explains the values nearly as well."""
+    graph, nodes, y = drawn
+    starts = []
+    search = module.find_mode
+    monkeypatch.setattr(
+        module, "find_mode", lambda *given, **more: starts.append(given[3]) or search(*given, **more)
+    )
+    settings = {"kernel": "diffusion", "method": "series", "hyperparameters": "mode", "seed": 0, "prior": None}
+    y = y + np.random.default_rng(4).standard_normal(80)
+    assert 1.0 < grf.GraphGPRegressor(graph, **settings).fit(nodes, y).noise_ < 2.0
+    noises = [start.noise for start in starts[0]]
+    assert min(noises) < 1e-4 < 1.0 < max(noises)
+
+
+def test_the_average_of_likelihoods_is_reported(drawn):
+    graph, nodes, y = drawn
+    gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), mean="zero", seed=0).fit(nodes, y)
+    likelihoods = []
+    for point in gp._given.points:
+        k = point.kernel.dense(graph)[np.ix_(nodes, nodes)]
+        likelihoods.append(
+            multivariate_normal(np.zeros(80), point.amplitude * k + point.noise * np.eye(80)).logpdf(y)
+        )
+    weights = [point.weight for point in gp._given.points]
+    expected = np.log(weights @ np.exp(np.array(likelihoods) - max(likelihoods))) + max(likelihoods)
+    assert gp.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-6)
+
+
+def test_with_nothing_to_learn_nothing_is_sought(drawn, monkeypatch):
+    """No file of training is entered, and no table of K among the observed nodes is made."""
+    graph, nodes, y = drawn
+    made = []
+    table = gram.SeriesGram._grow
+    monkeypatch.setattr(gram.SeriesGram, "_grow", lambda *arguments: made.append(1) or table(*arguments))
+    gp = grf.GraphGPRegressor(
+        graph, kernel=grf.Diffusion(2.0), optimize=False, output_scale=1.0, noise=0.1, method="series", seed=0
+    )
+    entered = set()
+
+    def record(frame, event, argument):
+        if event == "call" and "hyperparameters" in frame.f_code.co_filename:
+            entered.add(frame.f_code.co_name)
+
+    sys.setprofile(record)
+    try:
+        gp.fit(nodes, y)
+    finally:
+        sys.setprofile(None)
+    assert entered == set()
+    assert not made
+
+
+def test_kernels_are_compared_by_their_evidence(drawn):
+    graph, nodes, y = drawn
+    gp = grf.GraphGPRegressor(graph, method="series", seed=0).fit(nodes, y)
+    assert len(gp.candidates_) == 8
+    probabilities = [own.probability for own in gp.candidates_]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) == pytest.approx(1.0)
+    evidence = np.array([own.log_evidence for own in gp.candidates_])
+    np.testing.assert_allclose(np.log(probabilities) - evidence, np.log(probabilities[0]) - evidence[0])
+    assert gp.candidates_[0].kernel == gp.kernel_
+
+
+def test_several_hyperparameters_of_a_kernel_are_all_trained(drawn):
+    graph, nodes, y = drawn
+    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
+    gp = grf.GraphGPRegressor(graph, kernel=kernel, optimize=("nu", "lengthscale"), seed=0).fit(nodes, y)
+    assert gp.kernel_.nu != 1.5
+    assert len({point.kernel.nu for point in gp._given.points}) == 1
+    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1

@@ -1,0 +1,129 @@
+"""Points stand for the tempered posterior with counts, as they do with normal noise."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.hyperparameters import explore_latent as module
+from graphrf.gp.hyperparameters.latent_evidence import block_evidence
+from graphrf.gp.hyperparameters.latent_space import LatentSpace
+from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.model.likelihoods import Gamma, Poisson
+from graphrf.gp.model.mean_function import MeanFunction
+from graphrf.gp.model.prior import FLAT, HyperparameterPrior
+from graphrf.gp.non_gaussian import _responses
+from graphrf.gp.posterior.approximation.expectation import independent_sites
+
+KERNEL = grf.Matern(nu=2.0)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """A grid, 60 of its nodes, and counts of a draw there."""
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(16, 16)))
+    rng = np.random.default_rng(0)
+    f = grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=4.0), rng.standard_normal(256))
+    nodes = np.sort(rng.choice(256, 60, replace=False))
+    return graph, nodes, rng.poisson(np.exp(1 + f[nodes] / f.std()))
+
+
+@pytest.fixture(scope="module")
+def grid(drawn):
+    """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine grid."""
+    graph, nodes, y = drawn
+    mean = MeanFunction.of("constant", 256, nodes, None)
+    responses, *_ = _responses(Poisson(), mean, nodes, y, None, None)
+    sites = independent_sites(responses, Poisson(), 3.0)
+    lengths, scales = np.log(np.geomspace(0.02, 100, 40)), np.log(np.geomspace(1e-3, 1e3, 40))
+    log = np.empty((lengths.size, scales.size))
+    for own, length in zip(log, lengths, strict=True):
+        k = grf.Matern(2.0, np.exp(length)).dense(graph)[np.ix_(nodes, nodes)]
+        k *= nodes.size / np.trace(k)
+        own[:] = [block_evidence(np.exp(scale) * k, responses, Poisson(), 3.0, sites) for scale in scales]
+    prior = HyperparameterPrior()
+    density = prior.log_density("lengthscale", lengths, 1.0)[0][:, None]
+    density = density + prior.log_density("output_scale", scales, 1.0)[0]
+    log *= module.INFORMATION / nodes.size
+    evidence = np.logaddexp.reduce((log + density).ravel()) - np.logaddexp.reduce(density.ravel())
+    weights = np.exp(log + density - (log + density).max())
+    weights /= weights.sum()
+    sides = [(weights.sum(axis=1), lengths), (weights.sum(axis=0), scales)]
+    means = [w @ v for w, v in sides]
+    return evidence, means, [np.sqrt(w @ (v - m) ** 2) for (w, v), m in zip(sides, means, strict=True)]
+
+
+@pytest.mark.parametrize("sample", [64, pytest.param(512, marks=pytest.mark.more)])
+def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, sample, monkeypatch):
+    graph, nodes, y = drawn
+    monkeypatch.setattr(module, "SAMPLE", sample)
+    monkeypatch.setattr(module, "POINTS", 1_000)
+    near = 0.15 if sample == 64 else 0.07
+    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", method="series", seed=0).fit(nodes, y)
+    evidence, means, deviations = grid
+    assert gp.candidates_[0].log_evidence == pytest.approx(evidence, abs=near)
+    points = gp._given.points
+    weights = np.array([point.weight for point in points])
+    for k, own in enumerate(np.log([[point.kernel.lengthscale, point.amplitude] for point in points]).T):
+        if k:  # the output scale, in the mean variance at the observed nodes
+            own = own + np.log([np.diag(point.kernel.dense(graph))[nodes].mean() for point in points])
+        mean = weights @ own
+        assert mean == pytest.approx(means[k], abs=near * deviations[k])
+        assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=near)
+
+
+@pytest.mark.more
+def test_kernels_share_the_sample_by_their_evidence(drawn, monkeypatch):
+    """The probabilities of kernels that are compared are those of their own evidences."""
+    graph, nodes, y = drawn
+    settings = {"likelihood": "poisson", "method": "series", "seed": 0}
+    monkeypatch.setattr(module, "SAMPLE", 2048)
+    together = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
+    assert len(together.candidates_) == 8  # diffusion and three orders, two Laplacians
+    for own in together.candidates_[:4]:
+        alone = grf.GraphGPRegressor(graph, kernel=own.kernel, **settings).fit(nodes, y)
+        assert own.log_evidence == pytest.approx(alone.candidates_[0].log_evidence, abs=0.1)
+    assert sum(own.probability for own in together.candidates_) == pytest.approx(1.0)
+
+
+def test_quantiles_of_the_prior_are_its_own():
+    bounds = {"lengthscale": (1e-3, 1e3)}
+    parameters = Parameters(KERNEL, ("lengthscale",), bounds)
+    prior = HyperparameterPrior(lengthscale=(4.0, 2.0), output_scale=(1.0, 3.0))
+    space = LatentSpace(parameters, None, Gamma(), prior, 1.0, 1.0)
+    assert space.names == ("lengthscale", "output_scale", "shape")
+    middle, above = space.quantiles(np.array([[0.5] * 3, [0.8413447] * 3]))
+    np.testing.assert_allclose(np.exp(middle), [4.0, 1.0, 2.0], rtol=1e-3)
+    np.testing.assert_allclose(np.exp(above - middle), [2.0, 3.0, 2.5], rtol=1e-2)
+    flat = LatentSpace(parameters, None, Gamma(), FLAT, 1.0, 1.0)
+    np.testing.assert_allclose(flat.quantiles(np.full((1, 3), 0.25))[0], flat.box @ [0.75, 0.25], rtol=1e-6)
+
+
+def test_the_mode_is_the_largest_posterior_density(drawn):
+    """Moves of each hyperparameter lower evidence times prior."""
+    graph, nodes, y = drawn
+    settings = {"likelihood": "poisson", "method": "series", "seed": 0, "normalize": False}
+    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, hyperparameters="mode", **settings).fit(nodes, y)
+    prior = HyperparameterPrior()
+
+    def density(lengthscale, factor):
+        kernel = grf.Matern(2.0, lengthscale)
+        scale = gp._given.output_scale * factor
+        own = grf.GraphGPRegressor(graph, kernel=kernel, optimize=False, output_scale=scale, **settings)
+        variance = np.diag(kernel.dense(graph))[nodes].mean()
+        return (
+            own.fit(nodes, y).log_marginal_likelihood_
+            + prior.log_density("lengthscale", np.log(lengthscale), 1.0)[0]
+            + prior.log_density("output_scale", np.log(scale * variance), 1.0)[0]
+        )
+
+    best, length = density(gp.kernel_.lengthscale, 1.0), gp.kernel_.lengthscale
+    for moved in (
+        density(1.2 * length, 1.0),
+        density(length / 1.2, 1.0),
+        density(length, 1.2),
+        density(length, 0.8),
+    ):
+        assert moved < best + 2e-3

@@ -1,0 +1,230 @@
+"""Training: the gradient that the optimiser sees, and where it may look."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import optimize
+
+import graphrf as grf
+from graphrf.gp.hyperparameters.likelihood_search import (
+    Block,
+    LikelihoodSearch,
+    spectral_divisor,
+    subset_divisor,
+    unit_divisor,
+)
+from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.prior import FLAT, HyperparameterPrior
+from graphrf.gp.routes.gram import SampledGram, SeriesGram
+from graphrf.gp.routes.lengthscales import longest_lengthscale
+from graphrf.operators.series.density_of_states import density_of_states
+
+NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]
+KERNELS = {
+    "diffusion": (grf.Diffusion(2.0), {"lengthscale": (0.1, 10.0)}),
+    "matern": (grf.Matern(1.5, 2.0), {"nu": (0.25, 8.0), "lengthscale": (0.1, 10.0)}),
+    "combinatorial": (grf.Diffusion(0.7, laplacian="combinatorial"), {"lengthscale": (0.1, 10.0)}),
+    "learned": (
+        grf.LearnedModulation(max_length=2, values=[1.0, -0.4, 0.2]),
+        {f"f{k}": (-math.inf, math.inf) for k in range(3)},
+    ),
+}
+
+
+def _divisors(graph, laplacian):
+    points, weights = density_of_states(graph, laplacian, np.random.default_rng(0))
+    return {
+        "subset": subset_divisor(),
+        "spectral": spectral_divisor(points, weights, graph.laplacian_scale(laplacian)),
+        "unit": unit_divisor(),
+    }
+
+
+@pytest.mark.parametrize("prior", [FLAT, HyperparameterPrior()], ids=["flat", "weak"])
+@pytest.mark.parametrize("rows", ["series", "features"])
+@pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows, prior):
+    kernel, bounds = KERNELS[name]
+    y = np.random.default_rng(0).standard_normal((NODES.size, 2))
+    observations = Observations.of(NODES, y, np.ones((34, 1)))
+    if rows == "series":
+        gram = SeriesGram(karate, kernel.laplacian, observations.nodes, max_degree=300)
+    else:
+        sampler = grf.RandomWalks(8, lengths=grf.Truncated(12), laplacian=kernel.laplacian)
+        features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
+        gram = SampledGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
+    by = _divisors(karate, kernel.laplacian)[divisor]
+    search = LikelihoodSearch(
+        [Block(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, prior,
+        unit=0.7, length_unit=1.3,
+    )  # fmt: skip
+    own = [
+        math.log(value) if bounds[key][0] > 0 else value
+        for key, value in kernel.hyperparameters.items()
+        if key in bounds
+    ]
+    at = np.array([*own, 0.3, -1.2])
+    _, gradient = search.negative(at)
+    steps = 1e-5 * np.eye(at.size)
+    expected = [(search.negative(at + h)[0] - search.negative(at - h)[0]) / 2e-5 for h in steps]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+@pytest.mark.parametrize("kernel", [grf.Diffusion(3.0), grf.Matern(1.0, 3.0)], ids=repr)
+def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kernel, noise):
+    graph, evaluations = grf.load_graph(nx.grid_2d_graph(20, 20)), []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        y = grf.apply_root(graph, kernel, rng.standard_normal(400))
+        y += np.sqrt(noise) * y.std() * rng.standard_normal(400)
+        observations = Observations.of(nodes := rng.permutation(400)[:80], y[nodes, None], np.ones((400, 1)))
+        bounds = {"lengthscale": (0.1, 30.0)}
+        search = LikelihoodSearch(
+            [Block(SeriesGram(graph, "normalized", observations.nodes, max_degree=400), observations)],
+            Parameters(kernel, tuple(bounds), bounds), None, None, subset_divisor(), HyperparameterPrior(),
+            unit=y.var(), length_unit=1.0, step=lambda: evaluations.append(1),
+        )  # fmt: skip
+        start = search.point(kernel.replace(lengthscale=1.0), y.var(), 0.05 * y.var())
+        found = search.run([start])
+        assert found.converged
+        search.step = None
+        theirs = optimize.minimize(
+            lambda point, search=search: search.negative(point, gradient=False)[0], start, method="Nelder-Mead",
+            options={"xatol": 1e-4, "fatol": 1e-6, "maxfev": 1000},
+        )  # fmt: skip
+        assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
+    assert len(evaluations) < 5 * 40
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_the_search_stays_near_its_start(size, monkeypatch):
+    # Two wells, the further one deeper. A first step as long as the gradient of all observations leads into that.
+    def objective(vector):
+        (x,) = vector
+        return 0.19 * (x**2 * (x - 4) ** 2 - x), 0.19 * np.array([2 * x * (x - 4) * (2 * x - 4) - 1])
+
+    monkeypatch.setattr(LikelihoodSearch, "_size", size)
+    search = LikelihoodSearch(
+        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
+    )
+    search.negative = objective
+    _, level, (found,) = search._minimum(np.array([-0.5]))
+    assert level
+    assert abs(found) < 0.1 if size == 50 else found > 3.8
+
+
+def test_a_start_next_to_the_end_of_another_search_is_left_out(monkeypatch):
+    def objective(vector, gradient=True):
+        (x,) = vector
+        return x**2 * (x - 4) ** 2 - x, np.array([2 * x * (x - 4) * (2 * x - 4) - 1])
+
+    monkeypatch.setattr(LikelihoodSearch, "_size", 50)
+    search = LikelihoodSearch(
+        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
+    )
+    search.negative, minimum, searched = objective, search._minimum, []
+    search._minimum = lambda start: searched.append(start.item()) or minimum(start)
+    found = search.run([np.array([-0.5]), np.array([0.9]), np.array([4.5]), np.array([3.5])])
+    assert searched == [-0.5, 4.5]
+    assert found.point.item() == pytest.approx(4.03, abs=0.01)
+
+
+def test_the_search_turns_back_where_there_is_no_likelihood():
+    def objective(vector, gradient=True):
+        (x,) = vector
+        return (math.inf if x > 1.5 else -x + np.exp(8 * (x - 1)), np.array([-1 + 8 * np.exp(8 * (x - 1))]))
+
+    observations = Observations.of(np.arange(2), np.zeros((2, 1)), np.ones((3, 0)))
+    search = LikelihoodSearch(
+        [Block(None, observations)],
+        Parameters(grf.Diffusion(1.0), (), {}),
+        None,
+        1.0,
+        unit_divisor(),
+        FLAT,
+        1.0,
+        1.0,
+    )
+    search.negative = objective
+    end, level, (found,) = search._minimum(np.array([-4.0]))
+    assert level
+    assert found == pytest.approx(1 - math.log(8) / 8, abs=1e-3)
+    assert end == pytest.approx(objective([found])[0] / 2)
+
+
+def test_with_nothing_to_train_the_given_values_come_back(karate):
+    observations = Observations.of(np.arange(5), np.arange(5.0)[:, None], np.ones((34, 1)))
+    gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
+    kernel = grf.Diffusion(1.5)
+    search = LikelihoodSearch(
+        [Block(gram, observations)], Parameters(kernel, (), {}), 2.0, 0.1, unit_divisor(), HyperparameterPrior(),
+        unit=1.0, length_unit=1.0,
+    )  # fmt: skip
+    trained = search.run([search.point(kernel, 2.0, 0.1)])
+    assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
+    assert trained.converged
+    assert trained.ends == {}
+
+
+def test_the_longest_lengthscale_is_the_edge_of_what_fits():
+    kernel = grf.Diffusion(1.0)
+    longest = longest_lengthscale(kernel, lambda k: k.truncation_length(1e-3) <= 16)
+    assert grf.Diffusion(longest).truncation_length(1e-3) <= 16
+    assert grf.Diffusion(1.05 * longest).truncation_length(1e-3) > 16
+    assert longest_lengthscale(kernel, lambda k: True) == 100.0
+
+
+def test_ranges_respect_what_a_kernel_allows():
+    assert hyperparameter_range(grf.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
+    assert hyperparameter_range(grf.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
+    assert hyperparameter_range(grf.Diffusion(1.0), "lengthscale", 1.0, 7.0) == (0.1, 7.0)
+
+
+@pytest.mark.parametrize("noise", [0.05, 3.0])
+def test_little_and_much_noise_are_both_found(noise):
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    rng = np.random.default_rng(0)
+    kernel = grf.Diffusion(5.0)
+    truth = grf.apply_root(graph, kernel, rng.standard_normal((900, 4)))
+    truth /= truth.std()
+    nodes = rng.choice(900, 500, replace=False)
+    y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((500, 4))
+    for method in ("series", "features"):
+        settings = {"kernel": "diffusion", "method": method, "hyperparameters": "mode", "seed": 0}
+        gp = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
+        # the estimate of a variance from 2,000 numbers: five standard errors are 16 %
+        assert abs(gp.noise_ / noise - 1) < 0.3
+        assert 3.0 < gp.kernel_.hyperparameters["lengthscale"] < 8.0
+
+
+def _smooth_values(n, noise):
+    """A 30 x 30 grid, and a smooth function observed at n of its nodes with little noise."""
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    x, y = np.divmod(np.arange(900), 30)
+    rng = np.random.default_rng(1)
+    nodes = rng.choice(900, n, replace=False)
+    return graph, nodes, (np.sin(x / 5) * np.cos(y / 7))[nodes] + noise * rng.standard_normal(n)
+
+
+def test_the_likelihood_of_little_noise_does_not_jump():
+    # where the series ended at another degree for every lengthscale, these differences were off by up to 40 nats
+    graph, nodes, y = _smooth_values(150, 0.001)
+    kernel = grf.Matern(nu=4.0, lengthscale=9.0, laplacian="combinatorial")
+    gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)
+    parameters = Parameters(kernel, ["lengthscale"], {"lengthscale": (0.1, 20.0)})
+    observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
+    search = LikelihoodSearch(
+        [Block(gram, observations)], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0
+    )
+    gram(kernel.replace(lengthscale=18.0), ())
+    points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
+    values, slopes = zip(*(search.negative(point) for point in points), strict=True)
+    between = 0.5 * (np.ravel(slopes)[:-1] + np.ravel(slopes)[1:])
+    np.testing.assert_allclose(np.diff(values) / 1e-3, between, atol=0.5)

@@ -1,0 +1,200 @@
+"""A mean that is linear in covariates of the nodes, against dense generalised least squares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+
+import graphrf as grf
+from graphrf.gp.hyperparameters.marginal_likelihood import log_marginal_likelihood
+from graphrf.gp.model.mean_function import MeanFunction
+from graphrf.gp.model.observations import Observations
+
+COORDINATES = np.stack(np.divmod(np.arange(144), 12), axis=1).astype(float)
+FIXED = {
+    "deviations": "exact",
+    "kernel": grf.Diffusion(2.0),
+    "optimize": False,
+    "output_scale": 1.5,
+    "noise": 0.2,
+    "seed": 0,
+}
+
+
+def _observed(n_outputs=1, seed=0):
+    rng = np.random.default_rng(seed)
+    nodes = rng.choice(144, 60)  # repeats are repeated observations
+    y = 3.0 + COORDINATES[nodes] @ np.array([[0.5, -1.0], [2.0, 0.0]])[:, :n_outputs]
+    y += 2 * np.sin(COORDINATES[nodes].sum(axis=1, keepdims=True) / 2)  # what the graph explains
+    return nodes, y + rng.standard_normal((60, n_outputs))
+
+
+def _dense(graph, nodes, y, covariates):
+    """Coefficients, posterior mean, covariance and log likelihood by textbook formulas, repeats kept as rows."""
+    kernel = grf.Diffusion(2.0).dense(graph)
+    kernel *= 1.5 / np.diagonal(kernel).mean()
+    a = kernel[np.ix_(nodes, nodes)] + 0.2 * np.eye(nodes.size)
+    h = np.column_stack([np.ones(144), covariates])
+    own = h[nodes]
+    coefficients = np.linalg.solve(own.T @ np.linalg.solve(a, own), own.T @ np.linalg.solve(a, y))
+    residual = y - own @ coefficients
+    mean = h @ coefficients + kernel[:, nodes] @ np.linalg.solve(a, residual)
+    covariance = kernel - kernel[:, nodes] @ np.linalg.solve(a, kernel[nodes])
+    left = h - kernel[:, nodes] @ np.linalg.solve(a, own)  # Rasmussen and Williams 2006, Eq. 2.42
+    covariance += left @ np.linalg.solve(own.T @ np.linalg.solve(a, own), left.T)
+    value = -0.5 * (residual * np.linalg.solve(a, residual)).sum()
+    value -= 0.5 * y.shape[1] * (np.linalg.slogdet(a)[1] + nodes.size * np.log(2 * np.pi))
+    return coefficients, mean, covariance, value
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_outputs, solver):
+    nodes, y = _observed(n_outputs)
+    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, solver=solver, tol=1e-12, **FIXED).fit(nodes, y)
+    coefficients, mean, covariance, value = _dense(grid, nodes, y, COORDINATES)
+    np.testing.assert_allclose(gp.mean_, coefficients[0], rtol=1e-8)
+    np.testing.assert_allclose(gp.trend_, coefficients[1:], rtol=1e-8)
+    # conjugate gradients have no determinant
+    np.testing.assert_allclose(gp.log_marginal_likelihood_, value if solver == "cholesky" else np.nan, rtol=1e-8)
+    found, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(found, mean, atol=1e-8)
+    np.testing.assert_allclose(std[:, 0] ** 2, np.diagonal(covariance), atol=1e-8)
+    some = [3, 140, 3]
+    found, joint = gp.predict(some, return_cov=True)
+    np.testing.assert_allclose(found, mean[some], atol=1e-8)
+    np.testing.assert_allclose(joint, covariance[np.ix_(some, some)], atol=1e-8)
+
+
+def test_draws_have_the_trend_in_them(grid):
+    nodes, y = _observed()
+    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, **FIXED).fit(nodes, y[:, 0])
+    mean, std = gp.predict(return_std=True)
+    draws = gp.sample(n_samples=2000, seed=1)
+    assert (np.abs(draws.mean(axis=0) - mean) < 5 * std / np.sqrt(2000)).all()
+    # and they vary as the coefficients do
+    assert (np.abs(draws.std(axis=0) / std - 1) < 5 / np.sqrt(2 * 2000)).all()
+
+
+@pytest.mark.parametrize("n_repeats", [0, 10])
+def test_gradients_of_the_profiled_likelihood(grid, n_repeats):
+    rng = np.random.default_rng(3)
+    nodes = rng.choice(144, 40, replace=False)
+    nodes = np.concatenate([nodes, nodes[:n_repeats]])
+    y = 2 + COORDINATES[nodes, :1] + rng.standard_normal((nodes.size, 2))
+    basis = MeanFunction.of(COORDINATES, 144, np.unique(nodes)).basis
+    observations = Observations.of(nodes, y, basis)
+
+    def at(lengthscale, scale, noise, gradient=False):
+        kernel = grf.Diffusion(lengthscale)
+        block = np.ix_(observations.nodes, observations.nodes)
+        step = 1e-5
+        slope = grf.Diffusion(lengthscale + step).dense(grid) - grf.Diffusion(lengthscale - step).dense(grid)
+        return log_marginal_likelihood(
+            [kernel.dense(grid)[block]], [observations], scale=scale, noise=noise,
+            derivatives=[[slope[block] / (2 * step)]] if gradient else (),
+        )  # fmt: skip
+
+    point = (1.7, 1.3, 0.4)
+    found = at(*point, gradient=True)
+    for k, slope in enumerate([found.parameters[0], found.log_scale / 1.3, found.log_noise / 0.4]):
+        ends = [at(*(x + s * 1e-4 * (j == k) for j, x in enumerate(point))).value for s in (1, -1)]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-6)
+
+
+def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):
+    nodes, y = _observed()
+    one = grf.GraphGPRegressor(grid, mean=COORDINATES, seed=0).fit(nodes, y[:, 0])
+    far = grf.GraphGPRegressor(grid, mean=5e6 + 1e3 * COORDINATES, seed=0).fit(nodes, y[:, 0])
+    np.testing.assert_allclose(far.predict(), one.predict(), atol=1e-6)
+    np.testing.assert_allclose(far.trend_, one.trend_ / 1e3, rtol=1e-6)
+    np.testing.assert_allclose(far.mean_, one.mean_ - 5e3 * one.trend_.sum(), rtol=1e-6)
+
+
+def test_one_covariate_may_be_a_vector_of_any_kind_of_number(grid):
+    nodes, y = _observed()
+    want = grf.GraphGPRegressor(grid, mean=COORDINATES[:, :1], seed=0).fit(nodes, y[:, 0])
+    for covariate in (COORDINATES[:, 0], COORDINATES[:, 0].astype(int), COORDINATES[:, 0].tolist()):
+        gp = grf.GraphGPRegressor(grid, mean=covariate, seed=0).fit(nodes, y[:, 0])
+        np.testing.assert_array_equal(gp.predict(), want.predict())
+        assert gp.trend_.shape == (1,)
+
+
+def test_without_covariates_the_trend_is_empty(grid):
+    nodes, y = _observed(2)
+    assert grf.GraphGPRegressor(grid, **FIXED).fit(nodes, y).trend_.shape == (0, 2)
+    zero = grf.GraphGPRegressor(grid, mean="zero", **FIXED).fit(nodes, y[:, 0])
+    assert zero.trend_.shape == (0,)
+    assert zero.mean_ == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")
+@pytest.mark.parametrize("method", ["series", "features"])
+def test_a_trend_extrapolates_where_a_constant_does_not(grid, method):
+    rng = np.random.default_rng(0)
+    nodes = np.flatnonzero(COORDINATES[:, 0] < 8)
+    truth = 1 + 2 * COORDINATES[:, 0]
+    y = truth[nodes] + 0.1 * rng.standard_normal(nodes.size)
+    beyond = COORDINATES[:, 0] >= 10
+    errors = [
+        np.abs(gp.fit(nodes, y).predict() - truth)[beyond]
+        for gp in (
+            grf.GraphGPRegressor(grid, mean=mean, noise=0.01, method=method, seed=0)
+            for mean in (COORDINATES[:, 0], "constant")
+        )
+    ]
+    assert errors[0].max() < 0.5
+    assert errors[1].max() > 2
+
+
+def test_an_exact_trend_is_continued_exactly(grid):
+    nodes = np.arange(0, 100, 3)
+    truth = 1e6 + 0.1 * COORDINATES[:, 0] - 7 * COORDINATES[:, 1]
+    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, seed=0)
+    with pytest.warns(UserWarning, match="does not vary about its mean"):
+        gp.fit(nodes, truth[nodes])
+    np.testing.assert_allclose(gp.predict(), truth, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the graph explains y no better")
+def test_model_selection_chooses_the_trend(grid):
+    nodes, y = _observed()
+    search = GridSearchCV(
+        grf.GraphGPRegressor(grid, kernel=grf.Diffusion(1.0), optimize=False, seed=0),
+        {"mean": ["constant", COORDINATES]},
+        cv=KFold(3, shuffle=True, random_state=0),
+    ).fit(nodes, y[:, 0])
+    assert search.best_params_["mean"] is COORDINATES
+    twin = clone(search.best_estimator_).fit(nodes, y[:, 0])
+    np.testing.assert_array_equal(twin.predict(), search.best_estimator_.predict())
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "message"),
+    [
+        ("linear", ValueError, "`mean` must be one of 'constant', 'zero', or an array of covariates"),
+        (None, TypeError, "`mean` must be 'constant', 'zero', or an array of covariates"),
+        (["a"] * 144, TypeError, "`mean` must be 'constant', 'zero', or an array"),
+        ([[1, 2], [3]], TypeError, "`mean` must be 'constant', 'zero', or an array"),
+        (np.ones(143), ValueError, r"`mean` must hold covariates of shape \(144,\) or \(144, b\)"),
+        (np.ones((144, 0)), ValueError, r"covariates of shape \(144,\) or \(144, b\)"),
+        (np.ones((144, 1, 1)), ValueError, r"covariates of shape \(144,\) or \(144, b\)"),
+        (np.where(np.arange(144) == 7, np.nan, 1.0), ValueError, "`mean` must be finite, got nan at position 7"),
+        (np.full(144, 1e5), ValueError, "vary over the observed nodes, and column 0 does not"),
+        (
+            np.column_stack([COORDINATES, COORDINATES.sum(axis=1)]),
+            ValueError,
+            "not collinear at the observed nodes",
+        ),
+    ],
+)
+def test_bad_means_are_refused(grid, mean, error, message):
+    with pytest.raises(error, match=message):
+        grf.GraphGPRegressor(grid, mean=mean).fit(*_observed())
+
+
+def test_more_covariates_than_observed_nodes_can_tell_apart_are_refused(grid):
+    with pytest.raises(ValueError, match="rank 2 at 2 nodes"):
+        grf.GraphGPRegressor(grid, mean=COORDINATES).fit([0, 0, 20], [1.0, 2.0, 3.0])

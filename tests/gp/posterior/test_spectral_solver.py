@@ -1,0 +1,94 @@
+"""Conjugate gradients on all nodes: against a dense solve, with products as rough as may be."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.posterior import spectral_solver as module
+from graphrf.gp.posterior.spectral_solver import SpectralCG
+from graphrf.gp.routes.covariance import Covariance
+
+ROOTS = {
+    "exact": None,
+    "rough": lambda series: series.rough,
+    "wrong": lambda series: lambda tol: lambda x: 0.5 * series.rough(tol)(x),
+    "nothing": lambda series: lambda tol: lambda x: 0 * x,
+}
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The dtype of every solve that one is made of."""
+    dtypes = []
+    whole = SpectralCG._whole
+
+    def count(self, system, *arguments):
+        dtypes.append(system.diagonal.dtype)
+        return whole(self, system, *arguments)
+
+    monkeypatch.setattr(SpectralCG, "_whole", count)
+    return dtypes
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e60])
+@pytest.mark.parametrize("name", ROOTS)
+def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, unit, counted):
+    graph, kernel, rng = grf.load_graph(nx.grid_2d_graph(20, 20)), grf.Diffusion(4.0), np.random.default_rng(0)
+    nodes = np.sort(rng.permutation(400)[:200])
+    covariance = Covariance.of(graph, kernel, 3.0 * unit, sampler=None, seed=0, n_threads=1)
+    diagonal = unit * rng.uniform(0.01, 0.02, 200)
+    root = None if ROOTS[name] is None else ROOTS[name](covariance.series)
+    steps: list[int] = []
+    solver = SpectralCG(
+        graph, kernel, 3.0 * unit, covariance.rows(nodes), diagonal, nodes, rough=root,
+        step=lambda: steps.append(1), tol=1e-8, max_iterations=1_000,
+    )  # fmt: skip
+    b = np.column_stack([rng.standard_normal(200), np.ones(200), np.zeros(200)])
+    found = solver.solve(b)
+    assert found.converged
+    assert len(steps) >= found.iterations > 0
+    assert found.residual <= 1e-8
+    matrix = covariance.rows(nodes).dense() / unit + np.diag(diagonal / unit)
+    np.testing.assert_allclose(unit * found.value, np.linalg.solve(matrix, b), atol=1e-5)
+    assert np.float64 in counted or name == "rough"
+    # Rough products serve to the end; others are given up at once.
+    assert counted.count(np.float32) == {"exact": 0, "wrong": 1, "nothing": 1}.get(name, len(counted))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "noise", "expected"),
+    [
+        (grf.Diffusion(3.0), 1e-4, "float32"),
+        (grf.Diffusion(40.0), 1e-4, "float64"),  # a filter of high degree: rounding would be met again and again
+        (grf.Diffusion(1.0), 1e-9, "float64"),  # a small difference of large numbers is lost to rounding
+    ],
+    ids=["serves", "long", "noiseless"],
+)
+def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, counted):
+    graph, nodes = grf.load_graph(nx.grid_2d_graph(40, 40)), np.arange(0, 1600, 3)
+    covariance = Covariance.of(graph, kernel, 1.0, sampler=None, seed=0, n_threads=1)
+    solver = SpectralCG(
+        graph, kernel, 1.0, covariance.rows(nodes), np.full(nodes.size, noise), nodes,
+        rough=covariance.series.rough, tol=1e-6, max_iterations=1_000,
+    )  # fmt: skip
+    assert solver.solve(np.sin(nodes / 50.0)).converged
+    assert {dtype.name for dtype in counted} == {expected}
+
+
+def test_the_tolerance_of_rough_roots_is_what_the_density_of_observations_allows():
+    asked = []
+    graph, nodes = grf.load_graph(nx.grid_2d_graph(20, 20)), np.arange(0, 400, 4)
+    covariance = Covariance.of(graph, grf.Diffusion(2.0), 2.0, sampler=None, seed=0, n_threads=1)
+
+    def rough(tol):
+        asked.append(tol)
+        return covariance.series.rough(tol)
+
+    SpectralCG(
+        graph, grf.Diffusion(2.0), 2.0, covariance.rows(nodes), np.full(100, 0.5), nodes, rough=rough, tol=1e-6,
+        max_iterations=10,
+    )  # fmt: skip
+    assert asked == [pytest.approx(module._ROUGH / np.sqrt(2.0 * 100 / 0.5 / 400))]

@@ -23,7 +23,8 @@ its hyperparameters are those of a part of the graph; 95 % intervals hold 0.945 
 graphrf 0.6 s with its hyperparameters, log score 1.5530; GPyTorch for the distribution alone 58 s with all 968
 observed nodes as inducing ones (116 steps), log score 1.5530, and 6.7 s with 200 of them, log score 1.5673.
 
-`coverage`, 100 draws: 95 % intervals hold 0.950 to 0.967 of f at observed districts and 0.941 to 0.961 at the others.
+`coverage`, 100 draws: 95 % intervals hold 0.950 to 0.967 of f at observed districts and 0.941 to 0.961 at the
+others.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.special import expit, logsumexp, ndtr
 
 import graphrf as grf
-from graphrf.gp.non_gaussian import checked_responses
+from graphrf.gp.model.responses import checked_responses
 
 CHAINS, DRAWS, BURN_IN = 16, 1500, 500
 OTHERS = 300

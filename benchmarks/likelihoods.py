@@ -224,7 +224,7 @@ def _marginal_score(
     gp: grf.GraphGPRegressor, law: tuple[np.ndarray, np.ndarray], y: np.ndarray, exposure: np.ndarray
 ) -> float:
     """The log score of normal marginals of the log rate."""
-    from graphrf.gp.non_gaussian import Marginals
+    from graphrf.gp.posterior.marginals import Marginals
 
     own = Marginals(*law, gp.likelihood_)
     return float(-own.log_density(y, np.log(exposure)).mean())

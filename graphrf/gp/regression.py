@@ -15,21 +15,23 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
+from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.model.answers import check_deviations, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator, forget, without_alpha
 from graphrf.gp.model.hyperparameters import Explored
-from graphrf.gp.model.likelihoods import Likelihood, checked_likelihood
+from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
 from graphrf.gp.model.prior import HyperparameterPrior
-from graphrf.gp.model.problem import Problem, make_problem
+from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import node_bar, step_bar
+from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
-from graphrf.gp.non_gaussian import checked_levels, checked_responses, fit_latent, marginals
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.condition import Conditions, condition, known
+from graphrf.gp.posterior.condition import Conditions, condition, conditions_of, known
+from graphrf.gp.posterior.latent import approximated
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, checked_levels
 from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.routes.costs import choose_deviations
-from graphrf.gp.routes.normaliser import normaliser
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.graph.graph import Graph
@@ -354,31 +356,34 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         """
         forget(self, ("_posterior", "_given", "_mean_function"))
         self._keep_columns(nodes, y)
-        likelihood = checked_likelihood(self.likelihood)
-        if likelihood is not None:
-            if sample_weight is not None:
-                raise checks.value_error(
-                    "sample_weight", f"is for Gaussian noise; {likelihood!r} has `exposure` and `trials`"
-                )
-            return cast(GraphGPRegressor, fit_latent(self, likelihood, nodes, y, exposure, trials, x))
-        _refuse_counts(exposure, trials)
-        kernels = checked_settings(self)
-        for kernel, _ in kernels:
-            kernel.check_graph(self.graph)
-        problem = make_problem(self, kernels, nodes, y, x, sample_weight)
-        if problem.trained and not problem.varies:
-            problem = problem.settled()
+        problem = make_problem(
+            self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
+            trials=trials,
+        )  # fmt: skip
+        if isinstance(problem, NormalProblem):
+            problem = problem.learnable()
         plan = make_plan(
-            self.graph, problem.kernels, problem.observations.nodes.size, method=self._asked_method(),
+            self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
             automatic=self._is_automatic and problem.trained, sampler=self.sampler,
             n_points=POINTS if problem.averages else 1, n_threads=self.n_threads,
         )  # fmt: skip
-        problem = replace(problem, kernels=plan.kernels)
+        problem, route = replace(problem, kernels=plan.kernels), plan.route
         with kept_matrices():
-            with step_bar("training", self.progress) as bar:
-                learns = problem.trained
-                found = explore(problem, plan.route, bar.update) if learns else known(problem, plan.route)
-            return self._condition(_conditions(problem, plan.route, found), problem.mean, plan.route.precision)
+            found = self._explored(problem, route)
+            if isinstance(problem, LatentProblem):
+                given = approximated(problem, route, found, self.solver, self.draw)
+            else:
+                given = conditions_of(problem, route, found, problem.observations)
+            return self._condition(given, problem.mean, route.precision)
+
+    def _explored(self, problem: NormalProblem | LatentProblem, route: Route) -> Explored:
+        """The hyperparameters: learned, or known."""
+        if not problem.trained:
+            return known(problem, route)
+        with step_bar("training", self.progress) as bar:
+            if isinstance(problem, LatentProblem):
+                return explore_latent(problem, route, bar.update)
+            return explore(problem, route, bar.update)
 
     def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
@@ -592,6 +597,20 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             return self._posterior.variances(distinct, bar)
         return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[distinct]
 
+    def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
+        """The distribution of f at distinct nodes, for one output."""
+        posterior, likelihood = self._posterior, self._given.likelihood
+        if not isinstance(posterior, MixturePosterior):
+            mean = posterior.means(nodes)[:, 0]
+            return Marginals(mean, self._variances(nodes, bar).reshape(mean.shape), likelihood)
+        rng = None if self._exact_deviations(nodes.size) else np.random.default_rng([self.seed_, 2])
+        laws = posterior.laws(nodes, rng, bar)
+        parts = [
+            Marginals(mean[:, 0], variance.reshape(-1), point.likelihood)
+            for (_, mean, variance), point in zip(laws, self._given.points, strict=True)
+        ]
+        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+
     def _predict_marginals(
         self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
     ) -> Any:
@@ -600,7 +619,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
         with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
-            law = marginals(self, distinct, bar)
+            law = self._marginals(distinct, bar)
         if levels is not None:
             found = law.quantiles(levels)
             return (self.likelihood_.mean(found) if response else found)[inverse]
@@ -771,9 +790,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
             with linear_algebra(self.n_observed_nodes_, self.n_threads):
-                law = marginals(self, distinct)
+                law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
-        _refuse_counts(exposure, trials)
+        refuse_counts(exposure, trials)
         given, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")
         z = (given[:, 0] if single else given) - mean
@@ -836,29 +855,3 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
         return np.take(array, 0, axis=axis) if self._given.single else array
-
-
-def _refuse_counts(exposure: Any, trials: Any) -> None:
-    """Refuse what normal noise has no use for."""
-    for name, given in (("exposure", exposure), ("trials", trials)):
-        if given is not None:
-            raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
-
-
-def _conditions(problem: Problem, route: Route, found: Explored) -> Conditions:
-    """The conditions of a problem's posterior, once its hyperparameters are known."""
-    best, precision = found.best, route.precision
-    if precision is not None:
-        precision = precision.with_kernel(best.kernel)
-        precision.warn_of_rounding()
-    mean_variance = 1.0
-    if problem.normalize:
-        mean_variance = normaliser(problem.graph, best.kernel, problem.seed, precision)
-    output_scale = problem.output_scale
-    return Conditions(
-        observations=problem.observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
-        output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
-        mean_variance=mean_variance, sampler=found.sampler, seed=problem.seed, log_marginal_likelihood=None,
-        trained=found.converged, points=found.points, candidates=found.compared, sparse=precision is not None,
-        covariates=problem.covariates,
-    )  # fmt: skip

@@ -14,10 +14,10 @@ from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.model.likelihoods import Bernoulli, Binomial, Gamma, NegativeBinomial, Poisson, StudentT
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation import expectation
 from graphrf.gp.posterior.approximation.expectation import approximate, independent_sites
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
-from graphrf.gp.posterior.approximation.responses import Responses
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.routes.gram import PrecisionGram
 from graphrf.operators.precision.areal import precision_of

@@ -33,7 +33,7 @@ from graphrf.gp.hyperparameters.grid import (
 from graphrf.gp.hyperparameters.mode import find_mode, require_room
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
-from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.gp.routes.protocol import Grams, Route
@@ -71,7 +71,7 @@ class _Evaluated(NamedTuple):
         return log_sum_exp(self.log_posterior[-1]) if self.axis.is_cut else -math.inf
 
 
-def explore(problem: Problem, route: Route, step: Step | None = None) -> Explored:
+def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
     """The posterior of the hyperparameters of a problem that has some to learn; `step` is called for each kernel.
 
     Cost: K among at most 750 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
@@ -79,10 +79,18 @@ def explore(problem: Problem, route: Route, step: Step | None = None) -> Explore
     return _Exploration(problem, route, step).result()
 
 
+def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> Hyperparameters:
+    """A point with a known output scale over the exact mean variance of K, in place of the estimated one."""
+    if problem.output_scale is None or not problem.normalize:
+        return point
+    by = normaliser(problem.graph, point.kernel, problem.seed, route.precision)
+    return point._replace(amplitude=problem.output_scale / by, output_scale=problem.output_scale)
+
+
 class _Exploration:
     """The grid of all kernels of a problem."""
 
-    def __init__(self, problem: Problem, route: Route, step: Step | None) -> None:
+    def __init__(self, problem: NormalProblem, route: Route, step: Step | None) -> None:
         self._problem, self._route, self._step = problem, route, step
         if not problem.averages:
             require_room(problem, route)
@@ -239,16 +247,9 @@ class _Exploration:
         for position, count in zip(order[distinct].tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
-            points.append(self._exact(self._at(found[which], place, cell, count / POINTS)))
+            point = self._at(found[which], place, cell, count / POINTS)
+            points.append(with_exact_scale(self._problem, self._route, point))
         return points
-
-    def _exact(self, point: Hyperparameters) -> Hyperparameters:
-        """A known output scale multiplies K over its exact mean variance, in place of the estimated one."""
-        problem = self._problem
-        if problem.output_scale is None or not problem.normalize:
-            return point
-        by = normaliser(problem.graph, point.kernel, problem.seed, self._route.precision)
-        return point._replace(amplitude=problem.output_scale / by, output_scale=problem.output_scale)
 
     @staticmethod
     def _mean(peak: Hyperparameters, points: Sequence[Hyperparameters]) -> Hyperparameters:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.axis import Axis
 from graphrf.gp.hyperparameters.blocks import observed_blocks
-from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
+from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS, with_exact_scale
 from graphrf.gp.hyperparameters.grid import log_sum_exp
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
@@ -32,14 +31,12 @@ from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.likelihoods import Likelihood
-from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation import Sites, independent_sites
-from graphrf.gp.posterior.approximation.responses import Responses
 from graphrf.gp.routes.lengthscales import lengthscale_unit
 from graphrf.gp.routes.normaliser import RoughNormaliser
 from graphrf.gp.routes.protocol import Grams, Route
-from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 
@@ -47,42 +44,6 @@ from graphrf.operators.precision.protocol import KernelPrecision
 BLOCK, BLOCKS, SAMPLE = 100, 3, 64
 # Nodes of a block of the mode if there are more than one evidence serves.
 _MODE_BLOCK = 250
-
-
-@dataclass(frozen=True)
-class LatentProblem:
-    """A Gaussian process seen through a likelihood: as `Problem`, with these in place of normal noise.
-
-    Attributes
-    ----------
-    responses : Responses
-    likelihood : Likelihood
-    spread : float
-        The prior deviation of the mean's coefficients.
-    unit : float
-        The prior deviation of the latent function.
-    """
-
-    graph: Graph
-    kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
-    responses: Responses
-    likelihood: Likelihood
-    spread: float
-    unit: float
-    output_scale: float | None
-    normalize: bool
-    prior: HyperparameterPrior
-    averages: bool
-    max_train: int
-    seed: int
-    n_threads: int | None
-
-    def space(self, axis: Axis) -> LatentSpace:
-        """Coordinates of the hyperparameters of a kernel."""
-        kernel = axis.kernel
-        unit = lengthscale_unit(self.graph, kernel.laplacian) if kernel.is_series else 1.0
-        parameters = Parameters(kernel, tuple(axis.ranges), axis.ranges)
-        return LatentSpace(parameters, self.output_scale, self.likelihood, self.prior, self.unit, unit)
 
 
 def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
@@ -101,6 +62,14 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
         if problem.averages:
             return _Exploration(problem, route, nodes, step).result()
         return _mode(problem, route, nodes, step)
+
+
+def _space(problem: LatentProblem, axis: Axis) -> LatentSpace:
+    """Coordinates of the hyperparameters of a kernel."""
+    kernel = axis.kernel
+    unit = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
+    parameters = Parameters(kernel, tuple(axis.ranges), axis.ranges)
+    return LatentSpace(parameters, problem.output_scale, problem.likelihood, problem.prior, problem.unit, unit)
 
 
 class _Sample(NamedTuple):
@@ -186,7 +155,7 @@ class _Exploration:
         return Axis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
 
     def _sampled(self, grams: Grams, axes: Sequence[Axis]) -> _Sample:
-        spaces = [self._problem.space(axis) for axis in axes]
+        spaces = [_space(self._problem, axis) for axis in axes]
         n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
         rng = np.random.default_rng([self._problem.seed, 4])
         if not p:
@@ -281,8 +250,7 @@ class _Exploration:
             model.kernel, amplitude, model.output_scale, 1.0, 1.0, model.likelihood
         ), sample.grams
 
-    @staticmethod
-    def _points(found: Sequence[_Sample]) -> list[Hyperparameters]:
+    def _points(self, found: Sequence[_Sample]) -> list[Hyperparameters]:
         """About eight points, by systematic sampling in the order of the last coordinate.
 
         That is the likelihood's parameter, or else the output scale, on which intervals depend most.
@@ -299,9 +267,10 @@ class _Exploration:
             sample, number = members[place]
             model = sample.model(int(sample.which[number]), sample.vectors[number])
             amplitude = float(sample.amplitudes[number])
-            points.append(
-                Hyperparameters(model.kernel, amplitude, model.output_scale, 1.0, count / POINTS, model.likelihood)
+            point = Hyperparameters(
+                model.kernel, amplitude, model.output_scale, 1.0, count / POINTS, model.likelihood
             )
+            points.append(with_exact_scale(self._problem, self._route, point))
         return points
 
     def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
@@ -439,7 +408,7 @@ def _block_mode(
         divisor = mode_divisor(problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision)
     responses = [problem.responses.at(block) for block in nodes]
     evidence = DenseEvidence(grams.each, responses, divisor, problem.spread, problem.likelihood.unknown, step)
-    return find_latent_mode(problem.space(axis), evidence, start)
+    return find_latent_mode(_space(problem, axis), evidence, start)
 
 
 def _exact_mode(
@@ -451,4 +420,4 @@ def _exact_mode(
     divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
     evidence = SparseEvidence(own, problem.responses, divisor, problem.spread, problem.likelihood.unknown, step)
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
-    return find_latent_mode(problem.space(axis), evidence, start)
+    return find_latent_mode(_space(problem, axis), evidence, start)

@@ -12,9 +12,9 @@ from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.likelihood_search import Divisor
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.progress import Step
+from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation import ENOUGH, Sites, approximate, independent_sites
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
-from graphrf.gp.posterior.approximation.responses import Responses
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.routes.gram import Gram
 from graphrf.operators.precision.protocol import KernelPrecision

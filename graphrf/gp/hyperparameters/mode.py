@@ -24,7 +24,7 @@ from graphrf.gp.hyperparameters.likelihood_search import (
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.model.hyperparameters import Hyperparameters
-from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.problem import NormalProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.normaliser import normaliser
 from graphrf.gp.routes.protocol import Grams, Route
@@ -42,7 +42,7 @@ class Mode(NamedTuple):
     converged: bool
 
 
-def require_room(problem: Problem, route: Route) -> None:
+def require_room(problem: NormalProblem, route: Route) -> None:
     """MemoryError where sparse factors of the likelihood of all observations do not fit beside each other."""
     if route.precision is None:
         return
@@ -56,7 +56,7 @@ def require_room(problem: Problem, route: Route) -> None:
 
 
 def find_mode(
-    problem: Problem,
+    problem: NormalProblem,
     route: Route,
     axis: Axis,
     starts: Sequence[Hyperparameters],
@@ -99,7 +99,7 @@ def find_mode(
     return Mode(Hyperparameters(found.kernel, amplitude, scale, found.noise, 1.0), found.converged)
 
 
-def _blocks(problem: Problem, route: Route, kernel: Kernel, grams: Grams) -> list[Block]:
+def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[Block]:
     """Up to `max_train` observed nodes together, or blocks of 250 of them."""
     observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
     size = most if observed.size <= most else min(BLOCK, most)

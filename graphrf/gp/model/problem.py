@@ -12,36 +12,37 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.model.estimator import checked_weights
+from graphrf.gp.model.likelihoods import Likelihood, checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, observed_with
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.responses import Responses, checked_responses
 from graphrf.gp.model.settings import checked_hyperprior, checked_noise, checked_targets
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
+# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
+# With a larger one large rates would be probable where all counts are zero.
+_SPREAD = 3.0
+
 
 @dataclass(frozen=True)
 class Problem:
-    """A Gaussian process with normal noise on the nodes of a graph, and its observations.
+    """A Gaussian process on the nodes of a graph, seen through observations.
 
     Attributes
     ----------
     graph : Graph, N nodes
     kernels : sequence of (Kernel, names)
         Those to be compared, each with the hyperparameters to be trained.
-    positions : ndarray of int, shape (n,)
-        The observed nodes; repeats are repeated observations.
-    values : ndarray, shape (n, p)
-        Observed values less `offset`.
-    precisions : ndarray, shape (n,), optional
-        Of the observations, relative to 1 / noise.
     mean : MeanFunction
     covariates : Covariates or None
     offset : ndarray, shape (p,)
+        The middle of the constant's range, which is taken off before all else.
     single : bool
         Whether y had no axis of outputs.
-    output_scale, noise : float or None
-        None trains them.
+    output_scale : float or None
+        None trains it.
     normalize : bool
         Whether an output scale multiplies K over its mean variance.
     prior : HyperparameterPrior
@@ -54,15 +55,11 @@ class Problem:
 
     graph: Graph
     kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
-    positions: np.ndarray
-    values: np.ndarray
-    precisions: np.ndarray | None
     mean: MeanFunction
     covariates: Covariates | None
     offset: np.ndarray
     single: bool
     output_scale: float | None
-    noise: float | None
     normalize: bool
     prior: HyperparameterPrior
     averages: bool
@@ -70,10 +67,46 @@ class Problem:
     seed: int
     n_threads: int | None
 
+    @property
+    def nodes(self) -> np.ndarray:
+        """The observed nodes, distinct and increasing."""
+        raise NotImplementedError
+
+    @property
+    def trained(self) -> bool:
+        """True if there are hyperparameters to learn."""
+        return len(self.kernels) > 1 or bool(self.kernels[0][1]) or self.output_scale is None
+
+
+@dataclass(frozen=True)
+class NormalProblem(Problem):
+    """Observations with normal noise.
+
+    Attributes
+    ----------
+    positions : ndarray of int, shape (n,)
+        The observed nodes; repeats are repeated observations.
+    values : ndarray, shape (n, p)
+        Observed values less `offset`.
+    precisions : ndarray, shape (n,), optional
+        Of the observations, relative to 1 / noise.
+    noise : float or None
+        None trains it.
+    """
+
+    positions: np.ndarray
+    values: np.ndarray
+    precisions: np.ndarray | None
+    noise: float | None
+
     @cached_property
     def observations(self) -> Observations:
         """All of them."""
         return Observations.of(self.positions, self.values, self.mean.basis, self.precisions)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        return self.observations.nodes
 
     def at(self, nodes: np.ndarray) -> Observations:
         """Those at some nodes."""
@@ -83,23 +116,18 @@ class Problem:
 
     @property
     def trained(self) -> bool:
-        """True if there are hyperparameters to learn."""
-        several = len(self.kernels) > 1 or bool(self.kernels[0][1])
-        return several or self.output_scale is None or self.noise is None
+        return super().trained or self.noise is None
 
     @cached_property
     def unit(self) -> float:
         """The variance of the observations about their mean function, in which variances are measured."""
         return self.observations.variance() or 1.0
 
-    @property
-    def varies(self) -> bool:
-        """True if the observations vary about their mean function, so that something can be learned."""
+    def learnable(self) -> NormalProblem:
+        """The same; without anything to learn, and a warning, if the observations do not vary about their mean."""
         largest = float(np.abs(self.observations.means).max())
-        return self.observations.variance() > 1e-20 * largest**2
-
-    def settled(self) -> Problem:
-        """The same without anything to learn, for observations that do not vary; it warns."""
+        if not self.trained or self.observations.variance() > 1e-20 * largest**2:
+            return self
         output_scale = 1.0 if self.output_scale is None else self.output_scale
         noise = 0.1 * output_scale if self.noise is None else self.noise
         warn(
@@ -109,11 +137,81 @@ class Problem:
         return replace(self, kernels=[(self.kernels[0][0], ())], output_scale=output_scale, noise=noise)
 
 
+@dataclass(frozen=True)
+class LatentProblem(Problem):
+    """Observations by another likelihood.
+
+    Attributes
+    ----------
+    responses : Responses
+    likelihood : Likelihood
+    unit : float
+        The prior deviation of the latent function.
+    """
+
+    responses: Responses
+    likelihood: Likelihood
+    unit: float
+
+    @property
+    def nodes(self) -> np.ndarray:
+        return self.responses.nodes
+
+    @property
+    def spread(self) -> float:
+        """The prior deviation of the mean's coefficients."""
+        return _SPREAD * self.unit
+
+    @property
+    def trained(self) -> bool:
+        return super().trained or bool(self.likelihood.unknown)
+
+
 def make_problem(
-    gp: Any, kernels: Sequence[tuple[Kernel, tuple[str, ...]]], nodes: Any, y: Any, x: Any, sample_weight: Any
-) -> Problem:
+    gp: Any,
+    kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
+    nodes: Any,
+    y: Any,
+    *,
+    x: Any = None,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    trials: Any = None,
+) -> NormalProblem | LatentProblem:
     """The problem of a regressor whose settings are checked, once the arguments of its `fit` are."""
+    likelihood = checked_likelihood(gp.likelihood)
+    if likelihood is None:
+        refuse_counts(exposure, trials)
+    elif sample_weight is not None:
+        raise checks.value_error(
+            "sample_weight", f"is for Gaussian noise; {likelihood!r} has `exposure` and `trials`"
+        )
+    elif gp.noise is not None:
+        raise checks.value_error(
+            "noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own"
+        )
+    for kernel, _ in kernels:
+        kernel.check_graph(gp.graph)
     positions, y, covariates = observed_with(gp.graph, nodes, y, x)
+    if likelihood is None:
+        return _normal(gp, kernels, positions, y, covariates, sample_weight)
+    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions), covariates)
+    y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+    middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
+    return LatentProblem(
+        gp.graph, kernels, mean, covariates, np.array([middle]), single=True, **_shared(gp), likelihood=likelihood,
+        responses=Responses.of(positions, y, offset + middle, mean.basis), unit=likelihood.unit(y),
+    )  # fmt: skip
+
+
+def _normal(
+    gp: Any,
+    kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
+    positions: np.ndarray,
+    y: Any,
+    covariates: Covariates | None,
+    sample_weight: Any,
+) -> NormalProblem:
     values, single = checked_targets(y, positions.size)
     noise, precisions = checked_noise(gp.noise, positions.size)
     weights = checked_weights(sample_weight, positions.size)
@@ -126,9 +224,27 @@ def make_problem(
         covariates = covariates.only(distinct)
     mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, distinct, covariates)
     values, offset = mean.centred(values)
-    return Problem(
-        gp.graph, kernels, positions, values, precisions, mean, covariates, offset, single,
-        output_scale=None if gp.output_scale is None else float(gp.output_scale), noise=noise,
-        normalize=gp.normalize, prior=checked_hyperprior(gp.prior), averages=gp.hyperparameters == "average",
-        max_train=gp.max_train, seed=checks.seed(gp.seed), n_threads=gp.n_threads,
+    return NormalProblem(
+        gp.graph, kernels, mean, covariates, offset, single, **_shared(gp), positions=positions, values=values,
+        precisions=precisions, noise=noise,
     )  # fmt: skip
+
+
+def _shared(gp: Any) -> dict[str, Any]:
+    """Settings that both problems keep."""
+    return {
+        "output_scale": None if gp.output_scale is None else float(gp.output_scale),
+        "normalize": gp.normalize,
+        "prior": checked_hyperprior(gp.prior),
+        "averages": gp.hyperparameters == "average",
+        "max_train": gp.max_train,
+        "seed": checks.seed(gp.seed),
+        "n_threads": gp.n_threads,
+    }
+
+
+def refuse_counts(exposure: Any, trials: Any) -> None:
+    """Refuse arguments that normal noise has no use for."""
+    for name, given in (("exposure", exposure), ("trials", trials)):
+        if given is not None:
+            raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")

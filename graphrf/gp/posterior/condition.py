@@ -15,7 +15,7 @@ from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperpara
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Covariates
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.model.problem import Problem
+from graphrf.gp.model.problem import LatentProblem, NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.by_rows import Posterior
@@ -118,15 +118,37 @@ class Conditions(NamedTuple):
 
 def known(problem: Problem, route: Route) -> Explored:
     """The hyperparameters of a problem that has none to learn."""
-    kernel, output_scale, noise = problem.kernels[0][0], problem.output_scale, problem.noise
+    kernel, output_scale = problem.kernels[0][0], problem.output_scale
     assert output_scale is not None
-    assert noise is not None
     by = normaliser(problem.graph, kernel, problem.seed, route.precision) if problem.normalize else 1.0
-    best = Hyperparameters(kernel, output_scale / by, output_scale, noise, 1.0)
-    observed = problem.observations.nodes
-    sampler = route.sampler_for([kernel], observed.size, None)
-    route.check(kernel, sampler, observed, problem.seed)
+    best = Hyperparameters(kernel, output_scale / by, output_scale, 1.0, 1.0)
+    if isinstance(problem, NormalProblem):
+        assert problem.noise is not None
+        best = best._replace(noise=problem.noise)
+    elif isinstance(problem, LatentProblem):
+        best = best._replace(likelihood=problem.likelihood)
+    sampler = route.sampler_for([kernel], problem.nodes.size, None)
+    route.check(kernel, sampler, problem.nodes, problem.seed)
     return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
+
+
+def conditions_of(problem: Problem, route: Route, found: Explored, observations: Observations) -> Conditions:
+    """The conditions of a problem's posterior, once its hyperparameters are known."""
+    best, precision = found.best, route.precision
+    if precision is not None:
+        precision = precision.with_kernel(best.kernel)
+        precision.warn_of_rounding()
+    mean_variance = 1.0
+    if problem.normalize:
+        mean_variance = normaliser(problem.graph, best.kernel, problem.seed, precision)
+    output_scale = problem.output_scale
+    return Conditions(
+        observations=observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
+        output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
+        mean_variance=mean_variance, sampler=found.sampler, seed=problem.seed, log_marginal_likelihood=None,
+        trained=found.converged, points=found.points, candidates=found.compared, sparse=precision is not None,
+        covariates=problem.covariates,
+    )  # fmt: skip
 
 
 def condition(

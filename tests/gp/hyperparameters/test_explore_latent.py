@@ -12,9 +12,8 @@ from graphrf.gp.hyperparameters.latent_evidence import block_evidence
 from graphrf.gp.hyperparameters.latent_space import LatentSpace
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.model.likelihoods import Gamma, Poisson
-from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
-from graphrf.gp.non_gaussian import _responses
+from graphrf.gp.model.problem import make_problem
 from graphrf.gp.posterior.approximation.expectation import independent_sites
 
 KERNEL = grf.Matern(nu=2.0)
@@ -34,8 +33,8 @@ def drawn():
 def grid(drawn):
     """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine grid."""
     graph, nodes, y = drawn
-    mean = MeanFunction.of("constant", 256, nodes, None)
-    responses, *_ = _responses(Poisson(), mean, nodes, y, None, None)
+    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", seed=0)
+    responses = make_problem(gp, [(KERNEL, ())], nodes, y).responses
     sites = independent_sites(responses, Poisson(), 3.0)
     lengths, scales = np.log(np.geomspace(0.02, 100, 40)), np.log(np.geomspace(1e-3, 1e3, 40))
     log = np.empty((lengths.size, scales.size))

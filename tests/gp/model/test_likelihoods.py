@@ -151,7 +151,7 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, method, tmp_pa
     laws = []
     for point in points:
         fixed = settings | {"kernel": point.kernel, "likelihood": point.likelihood}
-        one = grf.GraphGPRegressor(grid, optimize=False, output_scale=point.output_scale, **fixed)
+        one = grf.GraphGPRegressor(grid, optimize=False, normalize=False, output_scale=point.amplitude, **fixed)
         one.fit(nodes, y, **beside)
         laws.append((*one.predict([3, 90], latent=True, return_std=True), one.log_density([3, 90], [2.0, 0.0])))
     p = np.array([point.weight for point in points])

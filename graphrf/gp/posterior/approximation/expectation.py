@@ -30,8 +30,8 @@ import numpy as np
 
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.integrals import Tilted, tilted
-from graphrf.gp.posterior.approximation.responses import Responses
 
 # Deviations of q at which its tilted distributions are summed, and the logarithms of their normal probabilities.
 _GRID = np.linspace(-7.5, 7.5, 61)

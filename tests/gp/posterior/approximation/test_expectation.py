@@ -21,11 +21,11 @@ from graphrf.gp.model.likelihoods import (
     Poisson,
     StudentT,
 )
+from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation import expectation
 from graphrf.gp.posterior.approximation.expectation import Sites, approximate, independent_sites
 from graphrf.gp.posterior.approximation.integrals import tilted
 from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
-from graphrf.gp.posterior.approximation.responses import Responses
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.operators.precision.markov import SparsePrecision
 from tests.support.small_graphs import grid_path_and_node

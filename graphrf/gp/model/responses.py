@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.settings import checked_targets
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,43 @@ class Responses:
         """Observations by their nodes, and where those of each node begin."""
         order = np.argsort(self.place, kind="stable")
         return order, np.searchsorted(self.place[order], np.arange(self.nodes.size))
+
+
+def checked_responses(
+    likelihood: Likelihood, n: int, y: Any, exposure: Any, trials: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """n observations as the likelihood takes them, and the logarithms of their exposures."""
+    values, single = checked_targets(y, n)
+    if not single:
+        raise checks.value_error(
+            "y",
+            f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
+        )
+    y = likelihood.checked(values[:, 0], _for_each("trials", trials, n))
+    offset = np.zeros(n)
+    if exposure is not None:
+        if not likelihood.log_link:
+            raise checks.value_error(
+                "exposure",
+                f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
+            )
+        factors = _for_each("exposure", exposure, n)
+        assert factors is not None
+        if (factors <= 0).any():
+            raise checks.value_error(
+                "exposure", f"must be greater than 0, got {factors.min():g}; leave out what was not exposed"
+            )
+        offset = np.log(factors)
+    return y, offset
+
+
+def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
+    """A number for each observation, from one or as many."""
+    if values is None:
+        return None
+    array = checks.finite(name, checks.array(name, values, np.float64))
+    if array.ndim > 1 or array.shape not in ((), (n,), (1,)):
+        raise checks.value_error(
+            name, f"must be a number or have shape ({n},), one for each observation, got {array.shape}"
+        )
+    return np.broadcast_to(array.reshape(-1), (n,))

@@ -1,0 +1,110 @@
+"""The posterior under a likelihood that is not normal, as one under artificial observations with normal noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from graphrf._base.blas import linear_algebra
+from graphrf._base.memory import require_memory
+from graphrf._base.warn import warn
+from graphrf.gp.model.hyperparameters import Explored
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.problem import LatentProblem
+from graphrf.gp.posterior.approximation.expectation import (
+    Approximation,
+    Prior,
+    approximate,
+    independent_sites,
+)
+from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
+from graphrf.gp.posterior.approximation.sparse import SparsePrior
+from graphrf.gp.posterior.by_rows import N_DRAWS
+from graphrf.gp.posterior.condition import Conditions, conditions_of
+from graphrf.gp.routes.costs import choose_solver
+from graphrf.gp.routes.covariance import Covariance
+from graphrf.gp.routes.protocol import Route
+from graphrf.operators.precision.protocol import KernelPrecision
+
+# Posterior draws that are held at once for variances at observed nodes.
+_DRAWN = 16
+
+
+def approximated(
+    problem: LatentProblem, route: Route, found: Explored, solver: str, draw: Callable[..., Any] | None
+) -> Conditions:
+    """The conditions of a problem's posterior: of its best hyperparameters, and of each point averaged over."""
+    nodes = problem.nodes
+    without = Observations.of(nodes, np.zeros((nodes.size, 1)), problem.mean.basis)
+    given = conditions_of(problem, route, found, without)
+    given = given._replace(points=(), mean_precision=problem.spread**-2, likelihood=found.best.likelihood)
+    own = _approximation(problem, given, route.precision, solver, draw)
+    points = []
+    for point in found.points:
+        at_point = _approximation(problem, given.at(point), route.precision, solver, draw)
+        points.append(point._replace(observations=at_point.observations(problem.responses)))
+    return given._replace(
+        observations=own.observations(problem.responses), trained=given.trained and own.settled,
+        log_marginal_likelihood=own.log_evidence, points=points,
+    )  # fmt: skip
+
+
+def _approximation(
+    problem: LatentProblem,
+    given: Conditions,
+    precision: KernelPrecision | None,
+    solver: str,
+    draw: Callable[..., Any] | None,
+) -> Approximation:
+    """The posterior of the latent function at the observed nodes with known hyperparameters."""
+    responses, likelihood = problem.responses, given.likelihood
+    assert likelihood is not None
+    if precision is None:
+        prior = _prior_by_rows(problem, given, solver, draw)
+    else:
+        prior = SparsePrior(precision.with_kernel(given.kernel), given.amplitude, responses, problem.spread)
+    sites = independent_sites(responses, likelihood, problem.spread)
+    with linear_algebra(responses.nodes.size, problem.n_threads):
+        found = approximate(prior, responses, likelihood, sites)
+    if not found.settled:
+        warn(
+            f"the normal approximation of the posterior with {given.kernel!r} had not settled: in the last round "
+            f"a mean still moved by {found.change:.0%} of its deviation, or a deviation by half of that, and "
+            "intervals there are as uncertain; is there an observation far from all others?"
+        )
+    return found
+
+
+def _prior_by_rows(
+    problem: LatentProblem, given: Conditions, solver: str, draw: Callable[..., Any] | None
+) -> Prior:
+    """That of the latent function at the observed nodes."""
+    responses, spread = problem.responses, problem.spread
+    size = responses.nodes.size
+    if solver == "auto":
+        solver = choose_solver(problem.graph, given.method, size)
+    covariance = Covariance.of(
+        problem.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed,
+        n_threads=problem.n_threads, draw=None if solver == "cholesky" else draw, tell=False,
+    )  # fmt: skip
+    basis = spread * responses.basis
+    rows = covariance.rows(responses.nodes)
+    if solver == "cholesky":
+        require_memory(
+            24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
+        )
+        matrix = rows.dense()
+        return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, spread))
+
+    def product(x: np.ndarray) -> np.ndarray:
+        return np.asarray(rows.gram(x) + basis @ (basis.T @ x))
+
+    def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        rng = np.random.default_rng([given.seed, 3])
+        for _ in range(N_DRAWS // _DRAWN):
+            shared, own = (rng.standard_normal((n, _DRAWN)) for n in (rows.shape[1], basis.shape[1]))
+            yield rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))
+
+    return ProductPrior(product, draws)

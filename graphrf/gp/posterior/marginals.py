@@ -1,0 +1,113 @@
+"""The distribution of the latent function at each node alone, and of observations there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri
+
+from graphrf._base import checks
+from graphrf.gp.model.likelihoods import normal_average
+from graphrf.gp.posterior.approximation.integrals import tilted
+
+# Nodes whose predictive densities are integrated at once.
+_ROWS = 2_000
+# Halvings of the interval that holds a mixture's quantile.
+_BISECTIONS = 60
+
+
+class Marginals(NamedTuple):
+    """The normal distribution of f at each of q nodes.
+
+    Attributes
+    ----------
+    mean, variance : ndarray, shape (q,)
+    likelihood : Likelihood or None
+        None for normal noise.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    likelihood: Any
+
+    def at(self, positions: np.ndarray) -> Marginals:
+        """Those at some of the nodes, repeats included."""
+        return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
+
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected observation at each node."""
+        mean, variance = self.likelihood.moments(self.mean, self.variance)
+        return mean, variance
+
+    def observation_variance(self) -> np.ndarray:
+        """The mean of an observation's variance given f."""
+        return normal_average(self.likelihood.variance, self.mean, self.variance)
+
+    def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The predictive log densities of an observation at each node.
+
+        p(y | f) may be far narrower than the distribution of f, and far from its mean.
+        """
+        result = np.empty(self.mean.size)
+        for first in range(0, self.mean.size, _ROWS):
+            rows = np.arange(first, min(first + _ROWS, self.mean.size))
+
+            def log_density(f: np.ndarray, rows: np.ndarray = rows) -> np.ndarray:
+                return self.likelihood.log_density(y[..., rows, None], f + offset[rows, None])
+
+            std = np.sqrt(self.variance[rows])
+            result[rows] = tilted(log_density, self.mean[rows], std, points=129).log_mass
+        return result
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """Of f, shape (q, levels)."""
+        return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
+
+
+class MarginalMixture(NamedTuple):
+    """Distributions of f at each of q nodes under several sets of hyperparameters, with their probabilities."""
+
+    parts: list[Marginals]
+    probabilities: np.ndarray
+
+    def at(self, positions: np.ndarray) -> MarginalMixture:
+        """Those at some of the nodes, repeats included."""
+        return MarginalMixture([part.at(positions) for part in self.parts], self.probabilities)
+
+    def response(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected observation at each node."""
+        means, variances = np.array([part.response() for part in self.parts]).swapaxes(0, 1)
+        mean = self.probabilities @ means
+        return mean, self.probabilities @ (variances + np.square(means - mean))
+
+    def observation_variance(self) -> np.ndarray:
+        """The mean of an observation's variance given f."""
+        return np.asarray(self.probabilities @ [part.observation_variance() for part in self.parts])
+
+    def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """The predictive log densities of an observation at each node."""
+        own = np.array([part.log_density(y, offset) for part in self.parts])
+        return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """Of the mixture, shape (q, levels): bisection between the smallest and the largest of the parts'."""
+        mean = np.array([part.mean for part in self.parts])[..., None]
+        std = np.sqrt([part.variance for part in self.parts])[..., None]
+        each = mean + std * ndtri(levels)
+        low, high = each.min(axis=0), each.max(axis=0)
+        std = np.maximum(std, np.finfo(np.float64).tiny)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            with np.errstate(over="ignore"):
+                below = np.tensordot(self.probabilities, ndtr((middle - mean) / std), axes=1) < levels
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+
+def checked_levels(quantiles: Any) -> np.ndarray:
+    """Levels of quantiles, in (0, 1)."""
+    levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
+    if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
+        raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")
+    return levels

@@ -94,7 +94,7 @@ class Marginals(NamedTuple):
         return result
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of f, shape (q, levels)."""
+        """Quantiles of f, shape (q, levels)."""
         return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
 
 
@@ -185,7 +185,7 @@ class MarginalMixture(NamedTuple):
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of the mixture, shape (q, levels): bisection between the smallest and the largest of the parts'."""
+        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts."""
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)
@@ -300,7 +300,7 @@ def _approximation(
 
 
 def _prior(gp: Any, given: Conditions, responses: Responses, precision: KernelPrecision | None) -> Prior:
-    """That of the latent function at the observed nodes."""
+    """Prior of the latent function at the observed nodes."""
     spread = given.mean_precision**-0.5
     if precision is not None:
         return SparsePrior(precision, given.amplitude, responses, spread)

@@ -1,1 +1,1 @@
-"""What every package uses: checks of arguments, memory, threads, files, and names that are loaded late."""
+"""Helpers shared by all packages: checks of arguments, memory, threads, files, and lazy imports."""

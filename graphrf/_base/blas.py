@@ -1,4 +1,4 @@
-"""How many threads BLAS has, while a context holds."""
+"""Contexts that set the number of BLAS threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _set_threads(library: Any, number: int) -> None:
 
 
 class _BlasLimits:
-    """How many threads the contexts of `blas_threads` ask for, and what the libraries had before the first."""
+    """Thread limits requested by the contexts of `blas_threads`, and those in force before the first one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class _BlasLimits:
                 self._apply()
 
     def forked(self) -> None:
-        """In a forked child: what other threads asked for is gone with them, and so is who held the lock."""
+        """Reset the lock in a forked child, and drop the requests of threads that the child does not have."""
         self._lock = threading.Lock()
         asked = [ticket for ticket in self._asked if ticket[0] == threading.get_ident()]
         if len(asked) < len(self._asked):

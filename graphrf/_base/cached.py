@@ -11,10 +11,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """As Python has it since 3.12, without a lock.
+        """The `functools.cached_property` of Python 3.12 and later, which takes no lock.
 
-        The lock is one for all objects of a class: threads wait for each other's, and a child that is forked in
-        the meantime waits for ever. Two threads may compute the same value instead.
+        Older versions have one lock for all objects of a class: threads wait for each other's, and a child that is
+        forked in the meantime waits for ever. Two threads may compute the same value instead.
         """
 
         def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:

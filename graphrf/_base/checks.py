@@ -32,7 +32,7 @@ def value_error(name: str, problem: str) -> ValueError:
 
 
 def type_error(name: str, problem: str) -> TypeError:
-    """As `value_error`, a TypeError."""
+    """A TypeError of the argument `name`, made as `value_error` makes a ValueError."""
     return _of_argument(TypeError(f"`{name}` {problem}"), name)
 
 

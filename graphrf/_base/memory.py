@@ -1,4 +1,4 @@
-"""How much memory this process can still take."""
+"""Memory available to this process, and errors if it is too little."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def require_memory(needed: float, what: str, way_out: str) -> None:
 
 
 def limit_words(memory_limit: int | None, limit: int) -> str:
-    """What bounds memory, for a message: the argument `memory_limit`, or without it the `limit` that was found."""
+    """Phrase for an error message: the value of `memory_limit` if it was given, else the `limit` that is left."""
     size = f"{limit / 2**30:.3g} GiB"
     return f"{size} are left" if memory_limit is None else f"`memory_limit` is {size}"
 
@@ -67,7 +67,7 @@ def _machine() -> int | None:
 
 
 def _address_space() -> int | None:
-    """What `ulimit -v` and `ulimit -d` leave; None where neither is set."""
+    """Bytes left under `ulimit -v` and `ulimit -d`; None if neither is set."""
     try:
         import resource
 
@@ -83,7 +83,7 @@ def _address_space() -> int | None:
 
 
 def _control_groups() -> Iterator[int | None]:
-    """What is left to each control group that this process is in, from its own up to the root."""
+    """Bytes left to each control group of this process, its ancestors included, in any order; None: no limit."""
     try:
         lines = _OWN_CGROUPS.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
@@ -99,7 +99,7 @@ def _control_groups() -> Iterator[int | None]:
 
 
 def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
-    """What is left to a control group, or None where there is no limit ("max").
+    """Bytes left to a control group; None if it has no limit ("max") or cannot be read.
 
     Its use counts pages of files, which are given up for whoever needs memory.
     """

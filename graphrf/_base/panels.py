@@ -12,7 +12,7 @@ LINE = 64
 
 
 def begins_line(array: np.ndarray) -> bool:
-    """Whether an array begins with a line of the cache."""
+    """True if an array begins at the start of a cache line."""
     return array.ctypes.data % LINE == 0
 
 

@@ -1,4 +1,4 @@
-"""How many threads to use, and an ordered map over a thread pool."""
+"""Number of threads to use, and an ordered map over a thread pool."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class VectorRegisters:
         self._align = 8 if isinstance(self._number, ir.DoubleType) else 4
 
     def place(self, array: Any, row: Any, column: Any) -> Any:
-        """Where array[row, column : column + columns] lies."""
+        """Pointer to the vector array[row, column : column + columns]."""
         builder = self._builder
         first = builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)
         return builder.bitcast(builder.gep(array.data, [first]), self._type.as_pointer())

@@ -17,7 +17,7 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
 
 
 def called_from_outside() -> bool:
-    """Whether the function that asks was called by code outside the package."""
+    """True if the calling function was itself called by code outside the package."""
     return _module(sys._getframe(2)).partition(".")[0] != "graphrf"
 
 

@@ -204,7 +204,7 @@ def _refuse_sampling(sampling: Sampling, seeding: Seeding, what: str) -> None:
 
 
 def is_features(source: str) -> bool:
-    """Whether a path is a file or folder of features, and no graph: by what is in it."""
+    """True if a path is a file or folder of features rather than a graph, judging by its contents."""
     path = Path(source)
     if path.is_dir():
         return (path / "features.json").exists()

@@ -1,4 +1,4 @@
-"""What samplers give and cost on a graph: errors beside exact rows, operations, non-zeros and seconds."""
+"""Errors of samplers on a graph against exact rows of the kernel, and their operations, non-zeros and seconds."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Ranking:
-    """How nodes are ranked, and from where."""
+    """Options for ranking nodes: the method with its parameters, and the start nodes."""
 
     method: Annotated[
         str,

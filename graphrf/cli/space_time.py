@@ -131,7 +131,7 @@ def trained(
     graph: str, observations: str, time: str | None, observed: ObservedColumns, reading: Reading,
     choice: KernelChoice, seeding: Seeding, threads: Threads, talking: Talking, max_train: int | None,
 ) -> Fitted:  # fmt: skip
-    """What `fit` and `fill` have in common."""
+    """Train a model on a file of observations, for `fit` and `fill`."""
     kernel = _kernel(choice)
     loaded = load(graph, reading, talking)
     table = read_series(observations, time, observed, NodeNames.of_graph(loaded.graph))

@@ -1,4 +1,4 @@
-"""What is kept of published files: archives, columns of tables, sensors with their places."""
+"""Conversion of published files to stored ones: archive members, table columns, sensors with coordinates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 2**24
 
 
 def converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str, bytes]:
-    """What is stored as `name`, from what was fetched."""
+    """Content to store as `name`, converted from the fetched bytes."""
     kind = entry["stored"]
     if kind == "member":
         # One named member is read into memory: no path in the archive is ever used on disk.

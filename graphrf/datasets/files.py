@@ -137,8 +137,7 @@ def _store(key: str, target: Path, content: bytes) -> None:
 
 
 def location(keys: list[str]) -> str:
-    """Where all of some files are, without reading them: "built in" (there are none), "data folder", "cache",
-    or "to fetch"."""
+    """Location of all these files, not read: "built in" (no files), "data folder", "cache" or "to fetch"."""
     if not keys:
         return "built in"
     for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
@@ -163,7 +162,7 @@ def _inside(folder: Path, key: str) -> Path:
 
 
 def verify(path: Path, entry: Mapping[str, Any]) -> bool:
-    """Whether there is a file; `ValueError` unless it has its checksum. Read once per process while unchanged.
+    """True if a file exists; ValueError if its checksum is wrong. Read once per process while unchanged.
 
     A file that is read after it was verified is verified again after that, so what was read is what was checked.
     """

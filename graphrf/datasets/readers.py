@@ -1,4 +1,4 @@
-"""How each data set is made of its files."""
+"""Readers that build each data set from its files."""
 
 from __future__ import annotations
 

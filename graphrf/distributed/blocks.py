@@ -1,4 +1,4 @@
-"""What runs on workers: blocks of rows, drawn or read, and products with them; pure functions, safe to repeat."""
+"""Tasks of the workers: draw or read blocks of rows, and multiply by them. Pure functions, safe to repeat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAPPED_SHARE = 0.25
 
 
 class Drawing(NamedTuple):
-    """What rows are drawn from."""
+    """Prepared sampler that draws rows, and the number of nodes."""
 
     prepared: PreparedSampler
     n_nodes: int
@@ -69,7 +69,7 @@ class RowBlock:
 
     @property
     def frame(self) -> Frame:
-        """What all blocks share."""
+        """Settings that all blocks share."""
         frame: Frame = self._frame.content()
         return frame
 
@@ -81,7 +81,7 @@ class RowBlock:
         return {**vars(self), "_factor": None}
 
     def __sizeof__(self) -> int:
-        """Of the record, and of the values of one modulation, which products will add."""
+        """Bytes of the record, and of the values for one modulation, which products will add."""
         return self.record.nbytes + self.nodes.nbytes + self.frame.dtype.itemsize * self.record.n_entries
 
 

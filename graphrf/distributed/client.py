@@ -183,7 +183,7 @@ def warn_of_mapped(client: Client, nbytes: int) -> None:
 
 
 def _is_watched() -> bool:
-    """Whether Dask stops this worker for what it has in memory."""
+    """True if Dask pauses or terminates this worker when it uses too much memory."""
     return any(
         dask.config.get(f"distributed.worker.memory.{name}", default=False) for name in ("pause", "terminate")
     )
@@ -202,7 +202,7 @@ def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool
 
 
 def seen_by_all(client: Client, folder: str | os.PathLike[str]) -> bool:
-    """Whether every worker sees what this process writes into a folder."""
+    """True if every worker sees the files that this process writes into a folder."""
     token = uuid.uuid4().hex
     try:
         file = tempfile.NamedTemporaryFile(dir=folder, prefix=".graphrf-", suffix=".seen")  # noqa: SIM115

@@ -212,7 +212,7 @@ class DistributedFactor(FactorBase):
         return np.split(y if self._order is None else y[self._order], self._ends[:-1])
 
     def _in_order(self, stacked: np.ndarray) -> np.ndarray:
-        """What holds the rows of all blocks, one after another, in the order of the factor."""
+        """Rows stacked block by block, rearranged into the order of the factor."""
         if self._order is None:
             return stacked
         result = np.empty_like(stacked)

@@ -42,9 +42,9 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Where an array is: in a file from byte `at` on, or (no file) the parcel's array number `at`.
+    """Location of an array: in a file from byte `at` on, or (no file) the parcel's array number `at`.
 
-    Of an array in a file `version` tells the file from others here, `sample` its numbers from others elsewhere.
+    For an array in a file, `version` identifies the file on this machine, and the checksum `sample` on others.
     """
 
     file: str | None
@@ -128,7 +128,7 @@ class Parcel:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> Parcel | Future[Any]:
-        """What tasks take: the parcel itself where it is small, else a future of it, copied to every worker."""
+        """Argument for tasks: the parcel itself if it is small, else a future that is copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)

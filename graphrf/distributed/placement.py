@@ -267,7 +267,7 @@ class _Some(Blocks):
 
     @property
     def futures(self) -> list[Future[Any]]:
-        """As the source has them now."""
+        """Futures of these blocks, taken from the source at each access."""
         return [self._source.futures[number] for number in self._numbers]
 
     def revive(self) -> None:

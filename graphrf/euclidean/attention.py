@@ -348,7 +348,7 @@ def _working(*tensors: Tensor) -> torch.dtype:
 
 
 def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: Any) -> float:
-    """What concerns weights; the scale to use."""
+    """Check the arguments that determine the weights, and return the scale to use."""
     _check_points("query", query, dimension)
     _check_points("key", key, dimension)
     _check_leading(query=query, key=key)

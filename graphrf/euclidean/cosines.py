@@ -71,7 +71,7 @@ def _cos_sin_rows(out, scale):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
-    """From the numbers in `cos`. It is read and written as one array: two that overlap would not be vectorised."""
+    """Replace angles in `cos` by scaled cosines, and write sines; two overlapping arrays would not vectorise."""
     for j in range(cos.shape[0]):
         x = cos[j]
         k = (x * (2 / np.pi) + _ROUND) - _ROUND

@@ -1,4 +1,4 @@
-"""What every feature map shares: points in, rows of features out, for numpy (blocks, on threads) and torch."""
+"""Base class of feature maps: points in, rows of features out, for numpy (blocks, on threads) and torch."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
 
 
 def _close(log_key: Tensor) -> bool:
-    """Whether no feature of a chunk varies so much that its quotients to the largest underflow."""
+    """True if no feature of a chunk varies so much that its quotients to the largest underflow."""
     log_key = log_key.detach()
     least = log_key.masked_fill(log_key == -torch.inf, torch.inf).amin(-2, keepdim=True)
     # Seven tenths of what the exponent can hold: room for the sum over features, whose largest is 1.

@@ -1,4 +1,4 @@
-"""What may come as points: arrays, and torch tensors where torch is loaded."""
+"""Points as arrays, or as torch tensors where torch is loaded: type tests and checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphrf._base import checks
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a torch tensor, without importing torch."""
+    """True if `value` is a torch tensor; torch is not imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

@@ -367,7 +367,7 @@ def _cosine(directions: str | float, dimension: int) -> float | None:
 
 
 def _check_angle(cosine: float | None, dimension: int) -> None:
-    """On a line two directions have no angle but 0 or 180 degrees."""
+    """Refuse a fixed angle in one dimension, where two directions are 0 or 180 degrees apart."""
     if cosine is not None and dimension == 1:
         raise checks.value_error("directions", "at a fixed angle need a `dimension` of at least 2, got 1")
 

@@ -1,4 +1,4 @@
-"""How features serve a kernel: bounds on what they lack, and warnings where that is much."""
+"""Bounds on the error of features for a kernel, and warnings if it is large."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DeviceRecord:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """Device of the tensors."""
         return self.indices.device
 
     @property
@@ -223,14 +223,14 @@ def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
 
 
 def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
-    """Where the rows begin when they stand one after the other, int64."""
+    """Row pointer of the selected rows, joined one after the other, int64."""
     joined = torch.zeros(rows.numel() + 1, dtype=torch.int64, device=pointer.device)
     joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
     return joined
 
 
 def _places(pointer: Tensor, members: Tensor, joined: Tensor, rows: slice, span: slice) -> Tensor:
-    """Where the elements `span` of joined rows stood before."""
+    """Original positions of the elements `span` of joined rows."""
     begin, end = joined[rows], joined[rows.start + 1 : rows.stop + 1]
     shift = torch.repeat_interleave(
         pointer[members].long() - begin, (end - begin).long(), output_size=span.stop - span.start

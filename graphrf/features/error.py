@@ -1,4 +1,4 @@
-r"""How far the Gram matrix of features is from the kernel's: measured with exact products, and warned about."""
+r"""Error of the Gram matrix of features, measured by exact products with the kernel, and warnings about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FeatureErrorWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What features know of how they came about, as long as they stay in this process.
+    """Origin of features, kept as long as they stay in this process.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Origin:
     edges : int
         Non-zero entries of the walk matrix: multiply-adds of one product.
     sampler : Sampler
-        What drew them.
+        The sampler that drew them.
     choice : ErrorChoice or None
-        How the sampler was chosen, where an error was asked for.
+        Record of how the sampler was chosen, if an error was given.
     follow : callable or None
         follow(features, graph, n_threads): these features on an edited graph.
     """

@@ -51,7 +51,7 @@ class _Run(NamedTuple):
         return max(self.high - self.low, 0)
 
     def joined(self, other: _Run) -> _Run:
-        """With the run of rows that follows."""
+        """Union of this run and the next one."""
         return _Run(self.first, other.last, min(self.low, other.low), max(self.high, other.high))
 
 
@@ -120,7 +120,7 @@ class FeatureFactor:
         return last[1]
 
     def pairs(self) -> RowPairs:
-        """What F F^T and its derivatives take for any modulation."""
+        """Structure of F F^T and its derivatives that serves any modulation."""
         return RowPairs(self._frame, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -235,7 +235,7 @@ class FeatureFactor:
         return FeatureFactor(self._frame, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
 
     def _threads(self, n_columns: int) -> int:
-        """How many threads a product is worth."""
+        """Number of threads worth starting for a product with this many columns."""
         return max(1, min(thread_count(self._n_threads), self._record.n_entries * n_columns // _WORTH_THREAD))
 
     @cached_property
@@ -261,7 +261,7 @@ class FeatureFactor:
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """Whether the nodes that neighbouring rows reach are scattered, over more numbers than the cache holds."""
+        """True if the nodes reached by neighbouring rows are scattered, over more numbers than the cache holds."""
         numbers = self.shape[1] * columns.shape[1]
         return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
 

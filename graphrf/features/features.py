@@ -126,12 +126,12 @@ class Features:
 
     @property
     def device(self) -> str:
-        """Where the record lies: "cpu", or a torch device such as "cuda:0"."""
+        """Device of the record: "cpu", or a torch device such as "cuda:0"."""
         return "cpu" if isinstance(self._record, Record) else str(self._record.device)
 
     @property
     def on_device(self) -> bool:
-        """Whether the record is of tensors, not of arrays."""
+        """True if the record is of torch tensors, not of arrays."""
         return not isinstance(self._record, Record)
 
     def to(self, device: str | torch.device) -> Features:
@@ -230,7 +230,7 @@ class Features:
 
     @property
     def choice(self) -> Any:
-        """How the sampler was chosen, if an error was given."""
+        """Record of how the sampler was chosen, if an error was given; else None."""
         return None if self.origin is None else self.origin.choice
 
     @property
@@ -674,7 +674,7 @@ class Features:
 
 
 def _of_old_pickle(state: dict[str, Any]) -> dict[str, Any]:
-    """What `Features` are made of, from a pickle of version 0.1, which has every array and setting by itself."""
+    """State of `Features` from a pickle of version 0.1, which stores every array and setting separately."""
     known = {name.removeprefix("_"): value for name, value in state.items()}
     known["of_powers"] = known["work"] is not None
     frame, record = (kind(**{part.name: known[part.name] for part in fields(kind)}) for kind in (Frame, Record))

@@ -35,7 +35,7 @@ def write_features(path: str | os.PathLike[str], frame: Frame, nodes: np.ndarray
 
 
 def read_features(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
-    """What `Features` are made of, from a file; FileNotFoundError or ValueError unless it is there and whole."""
+    """Read the parts of `Features` from a file; FileNotFoundError or ValueError if it is missing or damaged."""
     path = checks.path("path", path)
     with whole_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
@@ -71,7 +71,7 @@ def named_arrays(frame: Frame, nodes: np.ndarray, record: Record) -> dict[str, n
 
 
 def fits(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
-    """Whether settings and arrays are those of features: of the right types, and such that no loop strays.
+    """True if settings and arrays are valid for features: types are right, and no index is out of bounds.
 
     ValueError where only the sizes of numbers are wrong: degrees, counts and survival whose values would overflow.
     One pass over the arrays, with about a million entries' worth of memory beside them.
@@ -93,7 +93,7 @@ def _are_settings(frame: Frame) -> bool:
 
 
 def _are_shaped(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
-    """Whether arrays are there that must be, with the types that loops are compiled for, and fitting lengths."""
+    """True if the required arrays are present, with the types that loops are compiled for and matching lengths."""
     kinds = {
         "nodes": "i8",
         "visits_per_entry": "u2",
@@ -131,7 +131,7 @@ def _are_shaped(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
 
 
 def _are_values(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
-    """Whether arrays that fit each other hold what they may; rows are looked at in blocks, to save memory."""
+    """True if arrays of matching lengths hold valid values; rows are checked in blocks, to save memory."""
     indptr, visit_ptr, work = record.indptr, record.visit_ptr, record.work
     n_nodes, survival, length = frame.n_nodes, frame.survival, frame.survival.size
     if not (
@@ -196,5 +196,5 @@ def _within(array: np.ndarray, end: int) -> bool:
 
 
 def _above(array: np.ndarray, low: float) -> bool:
-    """Whether all numbers are finite, and at least `low`."""
+    """True if all numbers are finite, and at least `low`."""
     return array.size == 0 or (float(array.min()) >= low and float(array.max()) < np.inf)

@@ -133,7 +133,7 @@ class FeatureFolder:
 
     @property
     def is_known(self) -> bool:
-        """Whether the folder holds the record of some features."""
+        """True if the folder holds the record of some features."""
         return self._record.exists()
 
     def make(self) -> None:
@@ -190,7 +190,7 @@ class FeatureFolder:
         return self.path / f"shared-{key[:16]}.npz"
 
     def identity(self) -> dict[str, str]:
-        """What tells the features of the folder from others."""
+        """Entries that distinguish the features of the folder from others."""
         return dict(self._read()[0]["identity"])
 
     def seed(self) -> int:
@@ -238,7 +238,7 @@ class FeatureFolder:
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
-    """What `Features` are made of, from a folder with all blocks; see `graphrf.load_features`."""
+    """Read the parts of `Features` from a folder with all blocks; see `graphrf.load_features`."""
     folder = FeatureFolder(path)
     frame, nodes, rows, key = folder.frame()
     n_rows = frame.n_nodes if nodes is None else int(nodes.size)
@@ -293,7 +293,7 @@ def node_array(rows: BlockNodes) -> np.ndarray:
 
 
 def identity_of(graph_digest: str, nodes: np.ndarray | None, frame: Frame, pilot: Record) -> dict[str, str]:
-    """What tells features from others: among it the rows of a few nodes, which sampler and seed make."""
+    """Entries that distinguish features from others, with a digest of the rows of a few nodes among them."""
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,

@@ -1,4 +1,4 @@
-"""What all rows of a set of features share: how they were drawn, and the factors that turn counts into values."""
+"""Settings that all rows of a set of features share, and the factors that turn counts into values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST_SINGLE = 1e17
 
 
 class FeatureKernel(Protocol):
-    """What features need of a kernel (`graphrf.kernels.Kernel`)."""
+    """Interface of a kernel that features need (`graphrf.kernels.Kernel` has it)."""
 
     @property
     def laplacian(self) -> str: ...
@@ -80,7 +80,7 @@ class Frame:
 
     @property
     def is_random(self) -> bool:
-        """Whether the seed played a part."""
+        """True if the features depend on the seed."""
         return self.description.get("sampler") not in _DETERMINISTIC
 
     @property
@@ -134,7 +134,7 @@ class Frame:
         return kernel.modulation(self.max_length + 1, scale=self.scale)
 
     def is_of_same_matrix(self, other: Frame) -> bool:
-        """Whether both are of a graph with as many nodes, and of one walk matrix as far as settings tell."""
+        """True if both have the same number of nodes, and the same Laplacian and scale of the walk matrix."""
         mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
         return mine == its
 

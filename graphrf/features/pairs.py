@@ -99,7 +99,7 @@ class RowPairs:
         return symmetric(products, 0, diagonals), None if slope is None else symmetric(products, 1, diagonals)
 
     def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the entries in their order by columns under both modulations, and of the diagonals: (m, 2)."""
+        """Values of the entries, sorted by columns, under both modulations, and of the diagonals: (m, 2)."""
         values, diagonals = np.empty((self._rows.size, 2)), np.empty((self._n_rows, 2))
         record = self._record
 

@@ -322,7 +322,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return found, route.sampler_for([trained], seen.nodes.size, grams.sampler)
 
     def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
-        """That of the trained kernel; None, and the series, if it is singular and was not asked for."""
+        """Precision of the trained kernel; if that is singular and was not asked for, None and the series."""
         try:
             trained = precision.with_kernel(self.kernel_)
         except ValueError:

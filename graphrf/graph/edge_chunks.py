@@ -17,7 +17,7 @@ COLUMN = np.uint64(2**32 - 1)
 
 
 class Tally(NamedTuple):
-    """What both passes over the edges must agree on."""
+    """Counts and checksums on which both passes over the edges must agree."""
 
     n_edges: int = 0
     weighted: bool | None = None

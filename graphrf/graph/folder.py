@@ -39,7 +39,7 @@ _FACTS = {"format", "version", "n_nodes", "n_edges", "directed", "weighted", "n_
 
 
 class StoredGraph(NamedTuple):
-    """What a folder holds: the record, where the arrays are, these as read-only maps by name, and names if any."""
+    """Contents of a graph's folder: the record, location and read-only maps of the arrays, and names if any."""
 
     record: dict[str, Any]
     place: Path
@@ -86,7 +86,7 @@ def folder_path(folder: Any) -> str:
 
 
 def new_version() -> str:
-    """What the arrays' folder of a graph to be written is known by: no two are alike."""
+    """Random name for the folder of the arrays of a graph to be written, different for each."""
     return secrets.token_hex(8)
 
 
@@ -102,7 +102,7 @@ def version_of(name: str) -> str | None:
 
 
 def array_file(place: Path, name: str) -> Path:
-    """Where the array of a name is kept."""
+    """Path of the array with this name."""
     return place / f"{name}.npy"
 
 
@@ -123,7 +123,7 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """What a graph has wherever it is written, and no other graph: SHA-256 of all but the version."""
+    """SHA-256 of the record without its version: the same wherever a graph is written, different for others."""
     return checksum({name: value for name, value in record.items() if name not in ("version", "checksum")})
 
 
@@ -214,7 +214,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def is_version(value: Any) -> bool:
-    """Whether a value from a file can be a version: nothing else becomes part of a path."""
+    """True if a value from a file can be a version: nothing else becomes part of a path."""
     return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
@@ -325,7 +325,7 @@ def _verify(stored: StoredGraph) -> None:
 
 
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether every entry has its mirror image: one pass, and wrong with probability 2^-64 at most about.
+    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most about.
 
     Sums of scrambled entries (node, node, weight) above and below the diagonal are equal. Scrambling has a secret
     of its own each time, so that no file can be made for it.

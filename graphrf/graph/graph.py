@@ -126,7 +126,7 @@ class Graph:
 
     @property
     def directed(self) -> bool:
-        """Whether edges have a direction."""
+        """True if edges have a direction."""
         return self._directed
 
     @cached_property
@@ -141,7 +141,7 @@ class Graph:
 
     @cached_property
     def is_weighted(self) -> bool:
-        """Whether the edges have different weights."""
+        """True if the edges have different weights."""
         data = self._adjacency.data
         return any(bool((chunk != data[0]).any()) for chunk in chunks(data))
 
@@ -171,12 +171,12 @@ class Graph:
 
     @property
     def has_names(self) -> bool:
-        """Whether names were given to the nodes."""
+        """True if the nodes have been given names."""
         return self._names is not None
 
     @property
     def has_integer_names(self) -> bool:
-        """Whether some node's name is an integer."""
+        """True if some node's name is an integer."""
         return self._lookup.has_integers
 
     @cached_property

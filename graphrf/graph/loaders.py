@@ -221,7 +221,7 @@ def load_graph(
 
 
 class _Weights(NamedTuple):
-    """What was said of weights: their attribute or column (None: nothing; False: to take none), and their kind."""
+    """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
 
     given: str | int | None
     said: str | None
@@ -233,7 +233,7 @@ class _Weights(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the weights are: what was said, else similarities."""
+        """Kind of the weights; similarities by default."""
         return self.said or "similarity"
 
 

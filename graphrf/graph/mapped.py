@@ -256,7 +256,7 @@ class _Entries(NamedTuple):
 
 
 class _MergedRows(NamedTuple):
-    """What merging found of the rows: where they begin among the merged entries, their sums, and two facts."""
+    """Facts about the merged rows: pointer, sums, number of self-loops, and whether weights differ."""
 
     indptr: np.ndarray
     degrees: np.ndarray

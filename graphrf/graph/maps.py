@@ -14,7 +14,7 @@ from graphrf.graph.notices import is_weight
 
 
 def is_map(source: Any) -> bool:
-    """Whether an object has geometries and their coordinate system, as those of geopandas have."""
+    """True if an object has geometries and a coordinate system, as those of geopandas do."""
     return all(hasattr(source, name) for name in ("geometry", "geom_type", "crs", "explode"))
 
 

@@ -29,7 +29,7 @@ class NodeNames:
 
     @cached_property
     def has_integers(self) -> bool:
-        """Whether some name is an integer; that takes a look at every name."""
+        """True if some name is an integer; on first access it checks every name."""
         return self._named and any(_are_integers(kind) for kind in set(map(type, self._nodes)))
 
     @cached_property
@@ -129,11 +129,11 @@ class NodeNames:
 
 
 class _Position(int):
-    """What `Graph.index` found: an integer that is known to be a position."""
+    """Integer from `Graph.index`, which is known to be a position."""
 
 
 class _Positions(np.ndarray):
-    """What `Graph.index` and `Graph.positions` found: integers that are known to be positions, like their slices.
+    """Integers from `Graph.index` and `Graph.positions`, which are known to be positions, like their slices.
 
     Results of arithmetic are plain arrays again.
     """
@@ -146,7 +146,7 @@ class _Positions(np.ndarray):
 
 
 def _known(nodes: Any) -> bool:
-    """Whether integers are known to be positions."""
+    """True if integers are known to be positions."""
     if isinstance(nodes, list | tuple):
         return all(isinstance(node, _Position) for node in nodes)
     return isinstance(nodes, _Positions | _Position)
@@ -158,7 +158,7 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
 
 
 def is_integer(node: Any) -> bool:
-    """Whether a node's name is an integer."""
+    """True if a node's name is an integer."""
     return _are_integers(type(node))
 
 

@@ -1,4 +1,4 @@
-"""What is worth a warning about edges that are read: legal, but often not what was meant."""
+"""Warnings about edges that are valid, but often not what was meant."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def warn_together(notices: Iterable[str]) -> None:
 
 
 def of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
-    """What to say of edges whose attributes, by name with their values, are all left aside.
+    """Warning if edges have a weight among their attributes, given by name with their values, that is not used.
 
-    Nothing is said of weights that are all 1, since then nothing is lost.
+    There is none for weights that are all 1, since then nothing is lost.
     """
     for name, values in attributes.items():
         if is_weight(name) and not all(_is_one(value) for value in values):
@@ -45,7 +45,7 @@ def of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
 
 
 def is_weight(name: Any) -> bool:
-    """Whether an attribute or column is called a weight."""
+    """True if an attribute or column is called a weight."""
     return str(name).lower() in _WEIGHTS
 
 
@@ -57,7 +57,7 @@ def _is_one(value: Any) -> bool:
 
 
 def of_distances(name: Any, weight_is: str | None) -> str:
-    """What to say of an attribute or column that sounds like a distance, where no `weight_is` says what it is."""
+    """Warning about an attribute or column whose name suggests distances, unless `weight_is` is given."""
     if weight_is is not None or not isinstance(name, str) or not sounds_like_distance(name):
         return ""
     return (
@@ -67,13 +67,13 @@ def of_distances(name: Any, weight_is: str | None) -> str:
 
 
 def sounds_like_distance(title: str) -> bool:
-    """Whether a word of a title says that large weights mean far."""
+    """True if a word of a title suggests that large weights mean far apart."""
     words = re.findall("[A-Z]?[a-z]+|[A-Z]+", title)
     return not _DISTANCES.isdisjoint(word.lower() for word in words)
 
 
 def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
-    """What to say of edges without weights, of which `n_repeated` have the same ends as an earlier one."""
+    """Warning about edges without weights, of which `n_repeated` have the same ends as an earlier one."""
     if not n_repeated:
         return ""
     return (
@@ -84,7 +84,7 @@ def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
 
 
 def of_isolated(what: str, n_isolated: int, n: int, weld: bool) -> str:
-    """What to say of faces or vertices of a mesh without neighbours, if they are many."""
+    """Warning about faces or vertices of a mesh without neighbours, if they are many."""
     if n < _FEW_ELEMENTS or n_isolated <= _ISOLATED * n:
         return ""
     way_out = "round vertices that are nearly at one place" if weld else "pass weld=True if vertices repeat"
@@ -92,7 +92,7 @@ def of_isolated(what: str, n_isolated: int, n: int, weld: bool) -> str:
 
 
 def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:
-    """What to say of positions that make many more nodes than edges have ends."""
+    """Warning about positions that imply many more nodes than edges have ends."""
     if n_nodes <= _FEW_NODES + _NODES_PER_EDGE * n_edges:
         return ""
     return (

@@ -18,12 +18,12 @@ from graphrf.graph.notices import is_weight
 
 
 def is_table(source: Any) -> bool:
-    """Whether an object has columns by name, as data frames have."""
+    """True if an object has columns by name, as data frames do."""
     return hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "__len__")
 
 
 def names_ends(table: Any) -> bool:
-    """Whether columns, or levels of an index, are called source and target or the like."""
+    """True if columns, or levels of an index, are called source and target or the like."""
     levels = getattr(getattr(table, "index", None), "names", ())
     return bool(ends_among([str(title) for title in (*getattr(table, "columns", ()), *levels)]))
 
@@ -94,7 +94,7 @@ def _ends(table: Any, title: Any) -> Any:
 
 
 def _is_missing(node: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, an empty text, or what pandas has for it."""
+    """True if a cell is empty: None, NaN, an empty text, or a missing value of pandas."""
     return node is None or type(node).__name__ in ("NAType", "NaTType") or node == "" or node != node
 
 

@@ -1,4 +1,4 @@
-"""What makes an adjacency matrix legal: checked once, when a graph is made."""
+"""Validation of adjacency matrices, done once, when a graph is made."""
 
 from __future__ import annotations
 

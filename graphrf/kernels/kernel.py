@@ -99,7 +99,7 @@ class Kernel:
 
     @property
     def is_series(self) -> bool:
-        """Whether K is a function of the Laplacian, and so a series in W: else it has a sparse precision alone."""
+        """True if K is a function of the Laplacian, and so a series in W; else it has only a sparse precision."""
         return True
 
     def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
@@ -383,7 +383,7 @@ class Kernel:
         return checked
 
     def _finite(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What `function` returns, once it is known to be finite."""
+        """Value of `function`, or a ValueError unless it is finite."""
         try:
             with np.errstate(all="ignore"):
                 values = function(*arguments)

@@ -1,4 +1,4 @@
-"""How many steps a kernel needs."""
+"""Number of steps that a kernel needs."""
 
 from __future__ import annotations
 

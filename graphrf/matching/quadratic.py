@@ -35,7 +35,7 @@ class QuadraticCost:
         return float((self.terms.sum(axis=(0, 1)) / self.terms.shape[0]) ** 2 @ self.signs)
 
     def swaps(self, permutation: np.ndarray) -> np.ndarray:
-        """How the cost changes when sigma(a) and sigma(b) are exchanged, shape (n, n)."""
+        """Changes of the cost when sigma(a) and sigma(b) are exchanged, shape (n, n)."""
         placed = self.terms[:, permutation]
         kept = np.einsum("qqr->qr", placed)
         change = placed + placed.transpose(1, 0, 2) - kept[:, None] - kept[None, :]

@@ -83,7 +83,7 @@ class Factor(Protocol):
 
 
 class FactorBase:
-    """What follows from the products of a factor: nothing of its rows is asked for but by panels of 64 MB.
+    """Base class of factors: methods built on their products, which request rows only in panels of 64 MB.
 
     Supply `shape`, `dtype`, `max_length`, `apply`, `apply_t`, `grad_f`, `diagonal` and `take` of `Factor`. Where
     rows live elsewhere, as on the workers of a cluster, `gram_apply` is best supplied too: the N x p numbers of

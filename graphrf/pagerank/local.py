@@ -100,7 +100,7 @@ class LocalPageRankResult:
         return positions, values
 
     def _best_entries(self, row: int, k: int) -> np.ndarray:
-        """Where the `k` largest entries of a row of `scores` stand in its data, largest first."""
+        """Positions, in the data of `scores`, of the `k` largest entries of a row, largest first."""
         first, last = self.scores.indptr[row : row + 2]
         return first + np.argsort(-self.scores.data[first:last], kind="stable")[:k]
 
@@ -263,7 +263,7 @@ def local_pagerank(
 
 
 class LocalQueries(NamedTuple):
-    """What `local_pagerank` is asked for, checked.
+    """Checked arguments of `local_pagerank`.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class BackendGraph:
         return self._unit
 
     def is_directed(self) -> bool:
-        """Whether edges have a direction."""
+        """True if edges have a direction."""
         return self._directed
 
     def is_multigraph(self) -> bool:

@@ -1,4 +1,4 @@
-"""What networkx asks of a backend while it is imported; kept apart so that `import networkx` stays quick."""
+"""Backend information that networkx reads on its own import; separate, so that `import networkx` stays quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far power iteration steps: beyond the image of the last vector where that shortens the way."""
+"""Extrapolation in power iteration: steps beyond the image of the last vector where they save iterations."""
 
 from __future__ import annotations
 

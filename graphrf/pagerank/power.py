@@ -229,7 +229,7 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
 
 
 class _Matrix(NamedTuple):
-    """What `sweep` reads of the graph: A^T by rows, its entries (none if all are 1), degrees (0 if dangling)."""
+    """Arrays of the graph for `sweep`: A^T by rows, its entries (none if all are 1), degrees (0 if dangling)."""
 
     indptr: np.ndarray
     indices: np.ndarray

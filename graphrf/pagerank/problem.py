@@ -68,7 +68,7 @@ class Problem:
 
     @cached_property
     def evenly_started(self) -> bool:
-        """Whether all sources have the same share of the walks."""
+        """True if all sources have the same share of the walks."""
         share = self.start[self.sources]
         return bool((share == share[0]).all())
 

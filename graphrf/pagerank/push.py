@@ -47,7 +47,7 @@ _LEAST_FAILURE = 1e-300
 
 
 class Query(NamedTuple):
-    """What is asked of every seed; one type of record for the loops.
+    """Parameters of a query, the same for every seed; one type of record for the loops.
 
     Attributes
     ----------

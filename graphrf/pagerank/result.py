@@ -1,4 +1,4 @@
-"""What PageRank returns: scores with the record of how they were found."""
+"""Results of PageRank: scores with the record of how they were found."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Ranking:
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
 
     def _facts(self) -> str:
-        """What the representation says of the result beside its best node."""
+        """Facts about the result that its representation shows beside the best node."""
         return self._size()
 
     def _size(self) -> str:

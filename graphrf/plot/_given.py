@@ -1,4 +1,4 @@
-"""What figures are given: places and edges, meshes and what their values belong to."""
+"""Checks of what is plotted: coordinates, edges, meshes, and the values of nodes or faces."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _plotly(what: str) -> Any:
 def _layers(
     values: Any, deviation: Any, observed: Any, label: str, limits: tuple[float, float] | None
 ) -> list[Layer]:
-    """What is shown; observations have the colours of the values."""
+    """Layers of the figure; observations have the colours of the values."""
     array = np.asarray(values, dtype=np.float64)
     own = limits or finite_range(array)
     found = [Layer(label, array, VALUES, own)]
@@ -238,7 +238,7 @@ def _checked_names(names: Sequence[Any], count: int, kind: str) -> list[str]:
 
 
 def _hover(names: list[str], layers: list[Layer]) -> list[str]:
-    """What is said of each node: its name and its values."""
+    """Hover text of each node: its name and its values."""
     return [
         "<br>".join(
             [

@@ -140,7 +140,7 @@ def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
 
 
 def _is_closed(faces: np.ndarray) -> bool:
-    """Whether every side of a face is one side of another, run through the other way."""
+    """True if every side of a face is one side of another, traversed in the opposite direction."""
     starts, ends = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     n = int(faces.max()) + 1 if len(faces) else 0
     forth, back = np.sort(starts.astype(np.int64) * n + ends), np.sort(ends.astype(np.int64) * n + starts)

@@ -1,4 +1,4 @@
-"""What the figures share: colours, type, frames, labels."""
+"""Style shared by the figures: colours, type, frames, labels."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def inches(ax: Axes) -> float:
 
 
 def shrunk(ax: Axes) -> float:
-    """By what the marks and lines of a map are smaller in axes of less than 2.4 inches."""
+    """Factor by which marks and lines of a map are scaled down in axes of less than 2.4 inches."""
     return float(np.clip(inches(ax) / 2.4, 0.4, 1.0))
 
 

@@ -209,7 +209,7 @@ def animate_map(
 
 
 def _writer(path: Path, rate: int) -> Any:
-    """What writes a file of that ending."""
+    """Animation writer for the file's ending."""
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
     kind = path.suffix.lower()

@@ -1,4 +1,4 @@
-"""What a sampler returns: the records of some rows."""
+"""Blocks that samplers return: the records of some rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Block(NamedTuple):
 
 
 def _changes(*columns: np.ndarray) -> np.ndarray:
-    """Where any of sorted columns has another value than the place before; True at the beginning."""
+    """True where any of several sorted columns differs from the place before, and at the beginning."""
     changes = np.ones(columns[0].size, dtype=bool)
     changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return changes

@@ -1,4 +1,4 @@
-"""How many rows are sampled together, and how many are written together."""
+"""Number of rows that are sampled together, and number that are written together."""
 
 from __future__ import annotations
 

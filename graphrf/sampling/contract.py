@@ -1,4 +1,4 @@
-"""What makes a sampler: the contract between `sample_features` and the ways to sample."""
+"""Interface of samplers: the contract between `sample_features` and the ways to sample."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _WASTE = 0.15
 
 
 class _Maker(Protocol):
-    """What makes blocks of a record on a device: `DeviceWalks`, `DevicePowers`."""
+    """Interface of `DeviceWalks` and `DevicePowers`, which make blocks of a record on a device."""
 
     def sample(self, sources: Tensor) -> DeviceBlock: ...
 
@@ -161,7 +161,7 @@ class DeviceJoined:
 
 
 def _pointer(sizes: Tensor) -> Tensor:
-    """Where rows of these sizes begin, and the last one ends."""
+    """Row pointer of rows of these sizes: where each begins, and the last one ends."""
     pointer = sizes.new_zeros(sizes.numel() + 1)
     torch.cumsum(sizes, 0, out=pointer[1:])
     return pointer

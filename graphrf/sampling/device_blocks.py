@@ -48,7 +48,7 @@ class DeviceBlock(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """How row, node and step share the bits of an int64, so that these keys sort as (row, node, step) do.
+    """Packing of row, node and step into an int64, so that these keys sort as (row, node, step) do.
 
     Attributes
     ----------
@@ -156,14 +156,14 @@ def host_block(block: DeviceBlock) -> Block:
 
 
 def run_starts(sorted_words: Tensor) -> Tensor:
-    """Where each run of equal words begins; waits for the device."""
+    """Start of each run of equal words; waits for the device."""
     starts = torch.ones_like(sorted_words, dtype=torch.bool)
     torch.ne(sorted_words[1:], sorted_words[:-1], out=starts[1:])
     return starts.nonzero().view(-1)
 
 
 def run_lengths(starts: Tensor, n: int) -> Tensor:
-    """How many of n words belong to the run that begins at each of `starts`."""
+    """Length of the run that begins at each of `starts`, among n words."""
     lengths = torch.empty_like(starts)
     torch.sub(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1:] = n - starts[-1:]
@@ -178,6 +178,6 @@ def run_numbers(sorted_words: Tensor) -> Tensor:
 
 
 def _per_row(sorted_words: Tensor, shift: int, n_rows: int) -> Tensor:
-    """How many words each row has, whose number they hold above `shift` bits."""
+    """Number of words in each row, where words hold the number of their row above `shift` bits."""
     bounds = torch.arange(n_rows + 1, device=sorted_words.device) << shift
     return torch.diff(torch.searchsorted(sorted_words, bounds))

@@ -31,7 +31,7 @@ _THREAD_BYTES = 3 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a call of `sample_features` draws, and with what.
+    """Checked arguments of a call of `sample_features`.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Job:
 
     @cached_property
     def frame(self) -> Frame:
-        """What all rows share."""
+        """Settings that all rows share."""
         return frame_of(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
 
     @property
@@ -157,7 +157,7 @@ class Job:
 
 
 def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
-    """What the rows of a prepared sampler share."""
+    """Settings that all rows of a prepared sampler share."""
     return Frame(
         n_nodes=n_nodes,
         n_walks=prepared.n_walks,

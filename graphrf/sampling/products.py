@@ -114,7 +114,7 @@ class ProductFeatures:
 
     @property
     def n_factors(self) -> int:
-        """How many factors there are."""
+        """Number of factors."""
         return len(self.factors)
 
     @property

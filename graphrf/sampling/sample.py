@@ -199,7 +199,7 @@ def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Feat
 
 
 def _origin(job: Job) -> Origin:
-    """What the features of a job know of it; the sampler bound to the graph, which is large, is not kept."""
+    """Origin of a job's features; the sampler bound to the graph, which is large, is not kept."""
     follow = partial(_updated, replace(job))  # without what is cached
     return Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler, follow=follow)
 

@@ -33,7 +33,7 @@ _U1 = np.uint64(1)
 
 
 def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | None) -> tuple[Job, Record]:
-    """What `job` is on an edited graph, and the record of the features there; see `Features.updated`."""
+    """Job and record of the features on an edited graph; see `Features.updated`."""
     require_same_nodes(job.graph, graph)
     if not isinstance(job.sampler, RandomWalks):
         raise TypeError(
@@ -80,7 +80,7 @@ def require_same_nodes(before: Graph, after: Any) -> None:
 
 
 def _same_law(old: Frame, new: Frame) -> bool:
-    """Whether walks of both draw lengths alike: `AutoLengths` may choose other lengths for the edited graph."""
+    """True if both draw walk lengths alike: `AutoLengths` may choose other lengths for the edited graph."""
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 
 

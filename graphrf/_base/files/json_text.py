@@ -12,7 +12,7 @@ _VALUE = 104.0
 
 
 def parsed(text: str | bytes) -> Any:
-    """What a JSON text says; ValueError for all that is none, names a key twice or is nested without end.
+    """Parse a JSON text; ValueError if it is invalid, repeats a key of an object or is nested too deeply.
 
     Of two values for one key readers would take either. NaN and Infinity are read as Python writes them.
     `MemoryError` where its values may need more memory than is available: up to 26 bytes for each byte of the
@@ -37,10 +37,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_number(value: Any, *, low: float, high: float) -> bool:
-    """Whether a parsed value is a number in [low, high]; true and false are none, NaN is not in it."""
+    """True if a parsed value is a number in [low, high]; booleans and NaN are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def is_integer(value: Any, *, low: int, high: int) -> bool:
-    """Whether a parsed value is an integer in [low, high]."""
+    """True if a parsed value is an integer in [low, high]; booleans are not."""
     return isinstance(value, int) and is_number(value, low=low, high=high)

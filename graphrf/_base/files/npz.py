@@ -118,7 +118,7 @@ def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
 
 
 class Header(NamedTuple):
-    """What an .npy file says of its array, and where its entries begin."""
+    """Header of an .npy file: type, shape and order of its array, and the offset of the first entry."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]

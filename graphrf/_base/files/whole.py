@@ -97,7 +97,7 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
 
 
 def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """What tells a file from one that takes its place: inode, size, and when it was written, in nanoseconds."""
+    """Version of a file: inode, size and modification time in nanoseconds, which change when it is replaced."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
@@ -211,7 +211,7 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> bool:
-    """Whether nobody else holds a file's lock; where there are no locks, nobody does."""
+    """Try to lock a file: False if another process holds the lock, True also where locks are not supported."""
     if fcntl is None:
         return True
     try:

@@ -74,7 +74,7 @@ def twisted_torus(around: int = 48, across: int = 24) -> Dataset:
 
 
 def source_of(data: Dataset) -> Source:
-    """What a part says of its data."""
+    """Description of a data set for the report: name, text, licence, and size of the graph."""
     graph = graph_of(data)
     return Source(data.name, data.description, data.licence, graph.n_nodes, graph.n_edges)
 

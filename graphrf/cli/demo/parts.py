@@ -1,4 +1,4 @@
-"""What the demo runs with and what it finds: settings, and a record for each part. No computing here."""
+"""Settings of the demo, and a record of results for each of its parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphrf.sampling.walks.coupling import Coupling
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run; the defaults need no file and no download.
+    """Settings of `graphrf demo`; the defaults need no file and no download.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Settings:
     repeats : int
         Independent repetitions that errors are averaged over, at least 2.
     seed : int
-        Of everything random.
+        Seed of everything random.
     p_halt : float in [0.025, 0.925]
         Probability that a walk for the kernel ends before each step; lengths that are truncated have none.
     """
@@ -111,7 +111,7 @@ class GramPart:
 
 @dataclass(frozen=True)
 class InterpolationRow:
-    """How well one method predicts the values that it was not shown.
+    """Accuracy and time of one method that predicts held-out values.
 
     `fitted_noise` is the deviation of the noise that training found; None where nothing was trained, as `seconds`.
     """
@@ -165,7 +165,7 @@ class InterpolationPart:
 
 @dataclass(frozen=True)
 class TimeRow:
-    """How well one method predicts a signal through time where it was hidden; None: without intervals."""
+    """Accuracy of one method that predicts held-out values of a time series; None: it gives no intervals."""
 
     method: str
     where: str

@@ -1,4 +1,4 @@
-"""What `graphrf demo` computes, end to end. Nothing is printed or written here.
+"""Computations of `graphrf demo`, end to end. Nothing is printed or written here.
 
 Each part is a record of what was estimated and how accurately: a signal on a mesh, speeds on roads and through
 time, PageRank, and a graph kernel. `graphrf.cli.demo.report` turns them into text, JSON and a page with figures.
@@ -191,7 +191,7 @@ def estimate_kernel(data: Dataset, settings: Settings, *, progress: bool = False
 
 
 def _too_short(graph: Graph, kernel: Kernel, sampler: RandomWalks | CompressedPowers) -> bool:
-    """Whether walks end so early that estimates of the kernel have a huge variance."""
+    """True if walks end so early that estimates of the kernel have a huge variance."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", HeavyTailWarning)
         try:
@@ -358,7 +358,7 @@ def _predicted(
 
 
 def _notes(method: str, caught: list[warnings.WarningMessage]) -> Iterator[str]:
-    """What training warned of, without the ways out, which are options that the demo does not have."""
+    """Warnings issued by training, without their remedies, which are options that the demo does not have."""
     for warning in caught:
         if not issubclass(warning.category, UserWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -1,1 +1,1 @@
-"""What the commands share: options, how they are read, refused and printed."""
+"""Code shared by the commands: options, input files, error messages and output."""

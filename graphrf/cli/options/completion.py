@@ -1,4 +1,4 @@
-"""What the shell completes: words of options, data sets and files."""
+"""Shell completion of option values, data sets and files."""
 
 from __future__ import annotations
 

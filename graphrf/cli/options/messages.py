@@ -1,4 +1,4 @@
-"""What the commands say when something is wrong, and the exit code that goes with it."""
+"""Error messages and warnings of the commands, and their exit codes."""
 
 from __future__ import annotations
 

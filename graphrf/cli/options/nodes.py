@@ -22,7 +22,7 @@ ChosenNodes = Annotated[
 
 
 class NodeNames:
-    """What the nodes of a graph, or of features, are called in text.
+    """Text names of the nodes of a graph, or of features.
 
     A node is called by its name where the graph has names, else by its position from 0.
     """
@@ -34,7 +34,7 @@ class NodeNames:
 
     @classmethod
     def of_graph(cls, graph: Graph) -> NodeNames:
-        """What the nodes of a graph are called."""
+        """Text names of the nodes of a graph."""
         return cls(graph.nodes if graph.has_names else None, graph.n_nodes)
 
     @property
@@ -55,7 +55,7 @@ class NodeNames:
         return list(chosen) if plain else [str(node) for node in chosen]
 
     def is_node(self, text: str) -> bool:
-        """Whether a node is called so."""
+        """True if a node has this name."""
         if self._nodes is None:
             return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < self._n_nodes
         return text in self._by_text

@@ -1,4 +1,4 @@
-"""Where results go: csv, npz and json files by their ending, or standard output."""
+"""Output of results: csv, npz or json files, chosen by their ending, or standard output."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ OutputPath = Annotated[
 
 @dataclass(frozen=True)
 class Result:
-    """What a command found.
+    """Result of a command.
 
     `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into npz files and
-    JSON in their place where there are any. `facts` say how it was found. `summary` is for people,
+    JSON in their place where there are any. `facts` are metadata. `summary` is for people,
     where no output is named.
     """
 

@@ -29,7 +29,7 @@ GraphSource = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is read; the options of `graphrf.load_graph` and `graphrf.from_mesh`."""
+    """Options for reading a file, those of `graphrf.load_graph` and `graphrf.from_mesh`."""
 
     directed: Annotated[
         bool | None,
@@ -101,7 +101,7 @@ class Loaded:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the record of a result says of the graph."""
+        """Metadata of the graph, for the record of a result."""
         graph = self.graph
         facts = {"source": self.source, "nodes": graph.n_nodes, "edges": graph.n_edges, "directed": graph.directed}
         return facts | {"weighted": bool(graph.is_weighted)}

@@ -1,4 +1,4 @@
-"""How a command runs: seed, threads, and what it says beside its result."""
+"""Options for running a command: seed, threads, and messages beside the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PANEL = "Running"
 
 @dataclass(frozen=True)
 class Talking:
-    """What a command prints beside its result: progress and remarks, on standard error."""
+    """Options for JSON output, and for progress bars and remarks on standard error."""
 
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object: result and metadata.", rich_help_panel="Output")
@@ -27,7 +27,7 @@ class Talking:
 
     @property
     def progress(self) -> bool:
-        """Whether bars are shown: on a terminal only."""
+        """True if progress bars are shown: on a terminal, unless `quiet`."""
         return not self.quiet and sys.stderr.isatty()
 
     def remark(self, text: str) -> None:

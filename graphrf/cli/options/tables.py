@@ -108,7 +108,7 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
 
 
 def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
-    """Whether the first row has a node where the next one has a node, too."""
+    """True if some column has a node both in the first row and in the second, if there is one."""
     return any(
         is_node(cell) and is_node(rows[1][column] if rows[1:] else cell) for column, cell in enumerate(rows[0])
     )

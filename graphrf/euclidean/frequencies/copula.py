@@ -108,12 +108,12 @@ class GaussianCopula:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
-    """What `learn_copula` returns.
+    """Result of `learn_copula`.
 
     Attributes
     ----------
     copula : GaussianCopula
-        After the last step.
+        The copula after the last step.
     losses : ndarray, shape (n_steps,)
         The estimate of the loss before each step.
     """

@@ -169,7 +169,7 @@ def draw_frequencies(
 
 
 class _Sized:
-    """What is represented by its shape."""
+    """Base class of objects whose representation is the name of the class with the shape."""
 
     shape: Any
 

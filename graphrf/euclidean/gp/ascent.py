@@ -21,14 +21,14 @@ _IMPOSSIBLE = -1e25
 
 
 class Maximum(NamedTuple):
-    """Where an ascent ended.
+    """Final point of a gradient ascent.
 
     Attributes
     ----------
     point : dict of ndarray
     value : float
     converged : bool
-        Whether the optimiser says so.
+        Whether the optimiser reports convergence.
     """
 
     point: Point

@@ -131,7 +131,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         return True
 
     def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
-        """From the drawn frequencies, with anchors at observations."""
+        """Maximise the bound from the drawn frequencies, with anchors at observations."""
         bound, n = self.bound(data), data.x.shape[0]
         anchors = data.x.numpy()[rng.choice(n, self._m, replace=self._m > n)]
         starts = [
@@ -198,7 +198,7 @@ class UncertainBasis(NamedTuple):
         return torch.cat([damped * phase.cos(), damped * phase.sin()], -1) / math.sqrt(phase.shape[-1])
 
     def covariances(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of each pair: var cos, var sin and cov(cos, sin), divided by m; each of shape (n, m).
+        """Covariances of each pair: var cos, var sin and cov(cos, sin), divided by m; each of shape (n, m).
 
         Different frequencies are independent, so the rest of the covariance is 0.
         """

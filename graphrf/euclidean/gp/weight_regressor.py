@@ -1,4 +1,4 @@
-"""What Gaussian-process regressors in the weights of random Fourier features share (scikit-learn style)."""
+"""Base class of Gaussian-process regressors in the weights of random Fourier features (scikit-learn style)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Hyperparameters(NamedTuple):
 
 
 class Posterior(Protocol):
-    """What a fitted regressor predicts with, in units of `Observed.unit`."""
+    """Posterior of a fitted regressor, in units of `Observed.unit`."""
 
     constant: Tensor
 
@@ -77,7 +77,7 @@ class Posterior(Protocol):
         ...
 
     def variances(self, x: Tensor) -> Tensor:
-        """Of the noise-free function, shape (q, p) or (q, 1)."""
+        """Variances of the noise-free function, shape (q, p) or (q, 1)."""
         ...
 
     def sample(self, x: Tensor, n_samples: int, rng: np.random.Generator) -> Tensor:
@@ -86,7 +86,7 @@ class Posterior(Protocol):
 
 
 class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
-    """What regressors in the weights of random features share: settings, the search's frame and predictions."""
+    """Base class of regressors in the weights of random features: settings, training and predictions."""
 
     mean_: float | np.ndarray
     frequencies_: np.ndarray
@@ -113,7 +113,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
-        """From an ascent with fixed frequencies, in its point, to what the model trains beyond them."""
+        """Train all parameters of the model, from the maximum `found` with fixed frequencies."""
 
     @abstractmethod
     def _posterior_at(self, data: Observed, point: Point) -> Posterior:
@@ -297,7 +297,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return Hyperparameters(lengthscale, scale, noise)
 
     def _bounds(self, data: Observed) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Of the logarithms of what is trained."""
+        """Bounds on the logarithms of the trained hyperparameters."""
         spread = data.spread
         low, high = _LENGTHSCALE_RANGE
         bounds = {}

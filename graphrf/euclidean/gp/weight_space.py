@@ -19,7 +19,7 @@ _BLOCK = 4_000_000
 
 
 class Sums(NamedTuple):
-    """What the evidence needs of n rows of k features, and of the sides [1, Y] for p outputs.
+    """Sufficient statistics of the evidence, from n rows of k features and the sides [1, Y] for p outputs.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class PrimalPosterior:
         self.weights: torch.Tensor = weights[:, 1:] - weights[:, :1] * self.constant
 
     def variances(self, features: Tensor) -> Tensor:
-        """Of the noise-free function at rows of features."""
+        """Variances of the noise-free function at rows of features."""
         half = torch.linalg.solve_triangular(self._root, features.T, upper=False)
         return self._scale * half.square().sum(0)
 
@@ -148,7 +148,7 @@ class DualPosterior:
         self.weights: torch.Tensor = scale * features.T @ torch.cholesky_solve(self._residual, self._root)
 
     def variances(self, features: Tensor) -> Tensor:
-        """Of the noise-free function at rows of features."""
+        """Variances of the noise-free function at rows of features."""
         prior = self._scale * features.square().sum(1)
         half = torch.linalg.solve_triangular(self._root, self._scale * self._features @ features.T, upper=False)
         # rounding may leave a variance of 0 below it

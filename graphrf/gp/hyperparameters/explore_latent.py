@@ -215,14 +215,14 @@ class _Exploration:
         return sum(block_evidence(amplitude * own, y, likelihood, spread, sites) for own, y, sites in blocks)
 
     def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
-        """As in `explore`: the mean variance at the nodes of the blocks, or at all for a known output scale."""
+        """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or 1."""
         if self._problem.output_scale is None:
             return float(sum(np.trace(own) for own in matrices) / sum(own.shape[0] for own in matrices))
         return self._rough(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
     def _at_end(axis: Axis, vector: np.ndarray) -> bool:
-        """Whether a lengthscale is within a factor of 1.5 of the longest, where longer ones are not served."""
+        """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5 of it."""
         return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
 
     # -- what stands for the posterior ---------------------------------------------------------------

@@ -38,7 +38,7 @@ class LatentEvidence(Protocol):
 
 @dataclass
 class DenseEvidence:
-    """That of blocks of observations, independent of each other, by K at their nodes.
+    """Evidence of independent blocks of observations, from the matrix K at the nodes of each.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class DenseEvidence:
 
 @dataclass
 class SparseEvidence:
-    """That of all observations by a sparse precision; the attributes as those of `DenseEvidence`."""
+    """Evidence of all observations, from a sparse precision; attributes as in `DenseEvidence`."""
 
     precision: KernelPrecision
     responses: Responses

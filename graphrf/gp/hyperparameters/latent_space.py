@@ -56,7 +56,7 @@ class LatentSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the coordinates."""
+        """Names of the coordinates."""
         scale = ("output_scale",) if self.output_scale is None else ()
         return (*self.parameters.names, *scale, *self.likelihood.unknown)
 

@@ -39,7 +39,7 @@ class Responses:
 
     @classmethod
     def of(cls, positions: np.ndarray, y: np.ndarray, offset: np.ndarray, basis: np.ndarray) -> Responses:
-        """From node positions of shape (n,), and the basis at all nodes, shape (N, b)."""
+        """Responses from node positions of shape (n,), and the basis at all nodes, shape (N, b)."""
         nodes, place = np.unique(positions, return_inverse=True)
         return cls(nodes, place, y, offset, basis[nodes])
 

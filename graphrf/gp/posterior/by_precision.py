@@ -99,7 +99,7 @@ class PrecisionPosterior:
 
     @property
     def coefficients_covariance(self) -> np.ndarray:
-        """Of beta, shape (b, b)."""
+        """Covariance of beta, shape (b, b)."""
         return self._mean.covariance
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
@@ -157,7 +157,7 @@ class PrecisionPosterior:
         return np.asarray(self._noise_precisions[:, None] * (values - fitted[self._nodes]))
 
     def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
-        """What the observations leave of the mean's basis at nodes, shape (q, b)."""
+        """Residual at nodes of the mean's basis, less its prediction from the observed nodes, shape (q, b)."""
         return np.asarray(self._basis[nodes] - self._by_mean[nodes])
 
     def _checked(self, residual: np.ndarray) -> Solution:

@@ -139,7 +139,7 @@ class Posterior:
 
     @property
     def coefficients_covariance(self) -> np.ndarray:
-        """Of beta, shape (b, b)."""
+        """Covariance of beta, shape (b, b)."""
         return self._mean.covariance
 
     @cached_property
@@ -209,7 +209,7 @@ class Posterior:
         return result
 
     def unseen(self, nodes: np.ndarray) -> np.ndarray:
-        """Of which nodes `variances` needs columns of K, shape (q,): by Cholesky not of observed ones."""
+        """Mask of nodes whose columns of K `variances` needs, shape (q,): by Cholesky not the observed ones."""
         if not (isinstance(self._solver, CholeskySolver) and self.covariance.exact):
             return np.ones(nodes.size, dtype=bool)
         place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
@@ -347,7 +347,7 @@ class Posterior:
         return np.hstack([rows.apply(part.apply_t(np.eye(part.shape[0]))) for part in parts])
 
     def _reduction(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """What the observations take off the prior variances of nodes; by Cholesky, if the mean were known."""
+        """Reduction of the prior variances of nodes by the observations; by Cholesky that for a known mean."""
         if isinstance(self._solver, CholeskySolver):
             return np.square(self._solver.half(cross)).sum(axis=0)
         result = np.empty(cross.shape[1])

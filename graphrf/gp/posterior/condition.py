@@ -1,4 +1,4 @@
-"""From known hyperparameters and observations to the posterior."""
+"""The posterior from known hyperparameters and observations."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _CUT = 0.01
 
 
 class Conditions(NamedTuple):
-    """What a fitted regressor rests on, besides its settings: all that is needed to condition anew.
+    """Data and hyperparameters of a fitted regressor: with its settings, all that is needed to condition again.
 
     Attributes
     ----------
     observations : Observations
-        Of y less `offset`.
+        Observations of y less `offset`.
     offset : ndarray, shape (p,)
     single : bool
         Whether y had no axis of outputs.
@@ -68,7 +68,7 @@ class Conditions(NamedTuple):
     sparse : bool
         Whether the posterior is that of the kernel's sparse precision.
     mean_precision : float
-        Of the prior of the mean's coefficients, 0 where that is flat.
+        Precision of the prior of the mean's coefficients, 0 where that is flat.
     likelihood : Likelihood or None
         Where it is not normal; `observations` are then those of normal noise with the posterior's normal
         distribution.
@@ -96,7 +96,7 @@ class Conditions(NamedTuple):
 
     @property
     def amplitude(self) -> float:
-        """What multiplies the kernel as it is."""
+        """Factor of the kernel before normalisation."""
         return self.output_scale / self.mean_variance
 
     def at(self, point: Hyperparameters) -> Conditions:

@@ -51,12 +51,12 @@ class GeneralisedMean:
 
     @property
     def rank(self) -> int:
-        """How many directions of beta the observations tell."""
+        """Number of directions of beta that the observations determine."""
         return int(self._root.shape[1])
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of beta, shape (b, b)."""
+        """Covariance of beta, shape (b, b)."""
         return np.asarray(self._root @ self._root.T)
 
     def draw(self, z: np.ndarray) -> np.ndarray:

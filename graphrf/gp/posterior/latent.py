@@ -80,7 +80,7 @@ def _approximation(
 def _prior_by_rows(
     problem: LatentProblem, given: Conditions, solver: str, draw: Callable[..., Any] | None
 ) -> Prior:
-    """That of the latent function at the observed nodes."""
+    """Prior of the latent function at the observed nodes."""
     responses, spread = problem.responses, problem.spread
     size = responses.nodes.size
     if solver == "auto":

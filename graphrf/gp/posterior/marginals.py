@@ -61,7 +61,7 @@ class Marginals(NamedTuple):
         return result
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of f, shape (q, levels)."""
+        """Quantiles of f, shape (q, levels)."""
         return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
 
 
@@ -91,7 +91,7 @@ class MarginalMixture(NamedTuple):
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Of the mixture, shape (q, levels): bisection between the smallest and the largest of the parts'."""
+        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts."""
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)

@@ -62,7 +62,7 @@ class MixturePosterior:
 
     @property
     def coefficients_covariance(self) -> np.ndarray:
-        """Of beta, shape (b, b), averaged over outputs where these differ in the parts' coefficients."""
+        """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts' coefficients."""
         own = self._average([part.coefficients_covariance for part in self._parts])
         away = np.array([part.coefficients for part in self._parts]) - self.coefficients
         return own + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
@@ -91,7 +91,7 @@ class MixturePosterior:
     def laws(
         self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Of each part: its probability, means (q, p) and variances (q,), by draws if `rng` is there."""
+        """Probability, means (q, p) and variances (q,) of each part; the variances by draws if `rng` is given."""
         own = self._each_variances(nodes) if rng is None else [v[nodes] for v in self._each_sampled(rng, bar)]
         if bar is not None and rng is None:
             bar.update(nodes.size)

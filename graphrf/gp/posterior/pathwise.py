@@ -32,7 +32,7 @@ class FeatureRows(Protocol):
 
 
 class Solved(Protocol):
-    """What a solver returns: the solution as `value`, and whatever says how it was reached."""
+    """Result of a solver: the solution as `value`, and any record of how it was reached."""
 
     @property
     def value(self) -> np.ndarray: ...

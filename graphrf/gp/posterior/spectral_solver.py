@@ -204,7 +204,7 @@ class SpectralCG:
 
 
 def evenly_observed(smooth: Callable[[np.ndarray], np.ndarray], observed: np.ndarray, n_nodes: int) -> bool:
-    """Whether the density of observed nodes is even as the kernel sees it; `smooth` is a product with K."""
+    """True if the density of observed nodes, smoothed by the kernel, is even; `smooth` is a product with K."""
     mask = np.zeros(n_nodes)
     mask[observed] = 1.0
     both = smooth(np.column_stack([mask, np.ones(n_nodes)]))

@@ -1,4 +1,4 @@
-"""What products, factors and solves cost."""
+"""Costs of products, factors and solves, and the methods that they favour."""
 
 from __future__ import annotations
 
@@ -117,5 +117,5 @@ def factored_precision(
 
 
 def is_thick(graph: Graph) -> bool:
-    """Whether balls of nodes have so many nodes at their boundary that a sparse factor would fill up."""
+    """True for a large graph in which balls of nodes have such large boundaries that sparse factors fill up."""
     return graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK

@@ -29,9 +29,9 @@ _SHARED_NUMBERS = 64_000_000
 
 
 class FactorSource(Protocol):
-    """Where the factor's rows of any nodes come from.
+    """Source of the factor's rows of any nodes.
 
-    `height` is how many numbers a dense column of the covariance passes through on its way.
+    `height` is the number of intermediate values in a dense column of the covariance.
     """
 
     height: int
@@ -160,9 +160,9 @@ class Covariance:
         tell: bool = True,
         precision: KernelPrecision | None = None,
     ) -> Covariance:
-        """That of a kernel by its sparse precision, the series, or where there is a sampler by sampled rows.
+        """Covariance of a kernel by its sparse precision, by sampled rows (given a sampler) or by the series.
 
-        Unless `tell` is false, a series that lacks a hundredth is warned of.
+        Unless `tell` is false, a warning is issued if the series lacks a hundredth.
         """
         if precision is not None:
             return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
@@ -181,7 +181,7 @@ class Covariance:
         return drawn
 
     def cut(self, noise: float) -> float:
-        """What the cut of the exact root's series changes, relative to K + noise, where that is most."""
+        """Largest change, relative to K + noise, that cutting the exact root's series makes to an eigenvalue."""
         if self._exact.lacks is None:
             return 0.0
         values, lack = self._exact.lacks
@@ -189,12 +189,12 @@ class Covariance:
 
     @property
     def exact(self) -> bool:
-        """Whether the rows are the exact ones."""
+        """True if the rows are the exact ones."""
         return self._exact is self
 
     @property
     def series(self) -> SeriesSource | None:
-        """Where its rows come from, if they are those of an exact series that need not be cut."""
+        """Source of the rows, if they are of an exact series that is neither cut nor normalised; else None."""
         whole = self.exact and self.lacks is None and not self._normalize
         return self._source if whole and isinstance(self._source, SeriesSource) else None
 
@@ -274,7 +274,7 @@ def shared_variances(
 
 
 def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
-    """Of each Laplacian the numbers of the covariances by its `series`, and K of each as a sum."""
+    """Positions of the covariances that have a `series`, and their K as Chebyshev sums, for each Laplacian."""
     found: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
     for number, covariance in enumerate(covariances):
         if covariance.series is not None:

@@ -81,7 +81,7 @@ class FeaturesRoute:
             yield self._drawn(default_sampler(members[0][0].laplacian, length, n_trained), blocks, seed)
 
     def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
-        """By rows of the same sampler."""
+        """Gram matrices from rows of the same sampler."""
         return self._drawn(like.sampler, blocks, seed)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
@@ -162,7 +162,7 @@ def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPo
 
 
 def long_enough(sampler: Any, kernel: Kernel, scale: float) -> bool:
-    """Whether a sampler's walks (or powers) have the steps of a kernel, and do not end too early for it."""
+    """True if a sampler's walks (or powers) have the steps of a kernel, and do not end too early for it."""
     survival = sampler.survival
     if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
         return False
@@ -178,7 +178,7 @@ def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float
 
 
 def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
-    """By how much |F_i|^2 exceeds K_ii, on average over the nodes and as a share of K_ii, or inf.
+    """Excess of |F_i|^2 over K_ii, on average over the nodes and as a share of K_ii, or inf.
 
     The variance of a row is added to its squared norm. The product of two rows of one node that were drawn
     independently has the mean K_ii.

@@ -98,7 +98,7 @@ class SeriesGram:
         return self._max_degree
 
     def fits(self, kernel: Kernel, degree: int) -> bool:
-        """Whether the kernel's matrix needs no larger degree, which is at most `max_degree`."""
+        """True if the degree, which is at most `max_degree`, suffices for the kernel's matrix."""
         return self._coefficients(kernel, (), degree, _TOLERANCE)[0].shape[0] - 1 <= degree
 
     def longest(self, kernel: Kernel, degree: int, unit: float) -> float:
@@ -109,7 +109,7 @@ class SeriesGram:
         return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:
-        """What the matrix lacks because its series is cut at `max_degree`, as a share of the kernel's norm."""
+        """Error of the matrix because its series is cut at `max_degree`, as a share of the kernel's norm."""
         scale = self._scale
         return chebyshev_coefficients(
             lambda gap: kernel.spectrum(scale * gap, scale),

@@ -159,6 +159,6 @@ def points() -> np.ndarray:
 
 
 def _family(kernel: Kernel) -> tuple[Any, ...]:
-    """What kernels share that differ only in their lengthscale."""
+    """Type of a kernel and its hyperparameters other than the lengthscale."""
     others = (part.name for part in dataclasses.fields(kernel) if part.name != "lengthscale")
     return (type(kernel), *(getattr(kernel, name) for name in others))

@@ -13,8 +13,8 @@ LENGTHSCALES = (0.1, 100.0)
 
 
 def lengthscale_unit(graph: Graph, laplacian: str) -> float:
-    """What lengthscales are measured in: 1, or for the combinatorial Laplacian, which has the weights' units,
-    one over the root of their geometric mean.
+    """Unit of lengthscales: 1, or for the combinatorial Laplacian, which has the weights' units, one over the root
+    of their geometric mean.
     """
     return 1.0 if laplacian == "normalized" else graph.geometric_mean_weight**-0.5
 

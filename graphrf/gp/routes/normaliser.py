@@ -39,7 +39,7 @@ class RoughNormaliser:
         self._densities: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, kernel: Kernel) -> float:
-        """That of a kernel."""
+        """Mean variance of a kernel."""
         if not kernel.is_series:
             precision = self._precision or precision_of(self._graph, kernel)
             return precision.with_kernel(kernel).mean_variance()

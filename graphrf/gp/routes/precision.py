@@ -64,7 +64,7 @@ class PrecisionRoute:
         yield Grams([PrecisionGram(own, block) for block in blocks], lambda kernel: np.inf)
 
     def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
-        """By a factor for each set of hyperparameters."""
+        """Gram matrices from a factor for each set of hyperparameters."""
         return Grams([PrecisionGram(self._own, block) for block in blocks], like.longest)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:

@@ -61,7 +61,7 @@ class Route(Protocol):
         ...
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the route has a kernel at all."""
+        """True if the route can represent the kernel at all."""
         ...
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:

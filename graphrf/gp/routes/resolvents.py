@@ -91,7 +91,7 @@ class ResolventFit:
         self._basis = basis / self.sizes
 
     def weights(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
-        """Of the kernel and of its derivatives in the named hyperparameters, shape (1 + names, poles + 1)."""
+        """Weights of the kernel and of its derivatives in these hyperparameters, shape (1 + names, poles + 1)."""
         values = kernel.spectrum(self._eigenvalues, self._scale)
         wanted = values[:, None]
         if names:
@@ -102,7 +102,7 @@ class ResolventFit:
         return np.asarray(found.T)
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the combination is near to the kernel."""
+        """True if the combination of resolvents is close to the kernel."""
         values = kernel.spectrum(self._eigenvalues, self._scale)
         if not 0 < values.max() < np.inf:
             return False

@@ -72,7 +72,7 @@ class SeriesRoute:
         yield self._chebyshev(laplacian, blocks)
 
     def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
-        """By tables of Chebyshev polynomials."""
+        """Gram matrices from tables of Chebyshev polynomials."""
         return self._chebyshev(kernel.laplacian, blocks)
 
     def _chebyshev(self, laplacian: str, blocks: Sequence[np.ndarray]) -> Grams:

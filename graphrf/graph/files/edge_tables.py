@@ -1,4 +1,4 @@
-"""What an edge list is: its delimiter, whether its first line has titles, and which tables are not edge lists."""
+"""Format of an edge list: its delimiter, its line of titles, and tables that are not edge lists."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def delimiter(line: str) -> str | None:
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
-    """Whether the first row names the columns; `ValueError` if that is unclear.
+    """True if the first row names the columns; `ValueError` if that is unclear.
 
     The rule is in the docstring of `load_graph`. An edge is lost where an edge is taken for titles, and nodes are
     made up where titles are taken for an edge.
@@ -141,14 +141,14 @@ def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_matrix(cells: list[str], width: int) -> bool:
-    """Whether the cells are numbers in a square that is symmetric, or has more columns than edge lists have."""
+    """True if the cells are numbers in a square that is symmetric, or has more columns than edge lists have."""
     if len(cells) != width * width or not _numbers(cells):
         return False
     return width > 8 or all(cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width))
 
 
 def _is_adjacency_list(cells: list[str], width: int, heads: list[str]) -> bool:
-    """Whether every row has a node and its neighbours, each of which has a row where the node is a neighbour."""
+    """True if every row has a node and its neighbours, each of which has a row where the node is a neighbour."""
     rows = {head: set(map(str.strip, cells[at * width + 1 : (at + 1) * width])) for at, head in enumerate(heads)}
     return all(
         len(others) == width - 1 and head not in others and all(head in rows.get(other, ()) for other in others)
@@ -157,14 +157,14 @@ def _is_adjacency_list(cells: list[str], width: int, heads: list[str]) -> bool:
 
 
 def _numbers(column: Sequence[str]) -> bool:
-    """Whether at least one cell is a number, and all others are numbers or marked as missing."""
+    """True if at least one cell is a number, and all others are numbers or marked as missing."""
     left = {cell.strip() for cell in column}
     left = {cell for cell in left if cell.lower() not in _MISSING}
     return len(left) > 0 and all(map(_NUMBER.fullmatch, left))
 
 
 def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bool:
-    """Whether two titles are one word followed by 1 and 2, or by a and b, with which no name below begins."""
+    """True if two titles are one word with 1 and 2, or a and b, appended, and no name below begins with it."""
     ends = [_NUMBERED.fullmatch(title) for title in (first, second)]
     if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
         return False
@@ -174,7 +174,7 @@ def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bo
 
 
 def _may_be_title(cell: str) -> bool:
-    """Whether a cell is not a number, not even to other parsers, which take inf and 1_000."""
+    """True if a cell is neither a number, even to parsers that accept inf and 1_000, nor marked as missing."""
     if cell.lower() in _MISSING - {""}:
         return False
     try:

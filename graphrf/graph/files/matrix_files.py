@@ -45,7 +45,7 @@ _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|na
 
 
 def is_matrix_market(path: Path) -> bool:
-    """Whether the file opens with MatrixMarket's banner; files called .mtx without it are edge lists."""
+    """True if the file begins with MatrixMarket's banner; .mtx files without it are edge lists."""
     return first_bytes(path, len(_BANNER)).lower() == _BANNER
 
 
@@ -157,9 +157,9 @@ def _entries(
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether all is digits, each number with at most a sign, a dot and an exponent in their places.
+    """True if all numbers are plain: digits, with at most a sign, a dot and an exponent in their places.
 
-    scipy reads a number as far as it is one, and leaves the rest of the line aside.
+    scipy reads a number as far as it is one, and ignores the rest of the line.
     """
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
@@ -174,7 +174,7 @@ def _is_plain(body: bytes) -> bool:
 
 
 def _numbers(body: bytes, each: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """What `_entries` finds, by the slower parser of NumPy, which knows hexadecimal numbers too."""
+    """Entries, as by `_entries`, from NumPy's slower parser, which also reads hexadecimal numbers."""
     try:
         table = np.fromstring(body, dtype=np.float64, sep=" ").reshape(-1, each)
     except (ValueError, DeprecationWarning):
@@ -188,7 +188,7 @@ def _numbers(body: bytes, each: int, shape: tuple[int, ...]) -> tuple[np.ndarray
 
 
 def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
-    """How many lines of `each` numbers the body has, `places` of them plain digits; None for anything else."""
+    """Number of lines in the body; None unless each has `each` numbers, the first `places` of them digits."""
     if body.translate(None, _OF_NUMBERS):
         return None
     characters = np.frombuffer(body, np.uint8)
@@ -208,7 +208,7 @@ def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
 
 
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
-    """What is wrong with the entries, with the number of the line; `first` is that of the first line."""
+    """Description of the first fault in the entries, with its line number; `first` is that of the first line."""
     count, start = 0, 0
     while start < len(body):
         # Pieces without a fault are passed over as a whole.

@@ -9,7 +9,7 @@ _NEWLINE, _SPACE, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _TILDE = map(or
 
 @njit(nogil=True, cache=True)
 def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-untyped-def]
-    """Whether the rows are plain; the integers in columns `first` and `second` are written into `ends`.
+    """Write the integers in columns `first` and `second` into `ends`; True if all rows are plain.
 
     Plain are as many lines as `ends` has rows, each with `width` cells and one `mark` between them, whose integers
     are as `str` writes them, in at most 18 digits. Blank lines, comments and quotation marks are not plain, nor is

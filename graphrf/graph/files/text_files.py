@@ -144,7 +144,7 @@ def read_edge_list(
 
 
 class _Asked(NamedTuple):
-    """What a caller of `read_edge_list` says of the columns."""
+    """Arguments of `read_edge_list` about the columns."""
 
     columns: tuple[str | int, str | int] | None
     weight: str | int | None

@@ -54,9 +54,10 @@ class Intrinsic(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph) -> Intrinsic:
-        """By one sparse factor and a selected inverse: with k e e^T added to L at one node of a component,
+        """Compute the quantities of a graph by one sparse factor and a selected inverse.
 
-        M = (L + k e e^T)^-1 differs from L^+ by constants alone, which centring takes off.
+        With k e e^T added to L at one node of each component, M = (L + k e e^T)^-1 differs from L^+ by constants
+        alone, which centring takes off.
         """
         laplacian, component = graph.laplacian(normalized=False), graph.components()
         degrees = laplacian.diagonal()
@@ -94,7 +95,7 @@ class Intrinsic(NamedTuple):
 
 
 class ArealPrecision:
-    """What the precisions of areal kernels share; see `KernelPrecision`, whose other methods subclasses have."""
+    """Base class of the precisions of areal kernels, with those methods of `KernelPrecision` that they share."""
 
     graph: Graph
     kernel: Kernel
@@ -105,7 +106,7 @@ class ArealPrecision:
         self._shared: dict[str, Any] = {}
 
     def with_kernel(self, kernel: Kernel) -> Self:
-        """That of other hyperparameters, which shares what does not depend on them."""
+        """Precision for other hyperparameters, which shares what does not depend on them."""
         if kernel == self.kernel:
             return self
         if type(kernel) is not type(self.kernel):
@@ -178,7 +179,7 @@ class ArealPrecision:
 
 
 class ProperPrecision(ArealPrecision):
-    """Of `CAR`: Q = (1 - rho) D + rho L."""
+    """Precision of `CAR`: Q = (1 - rho) D + rho L."""
 
     kernel: CAR
 
@@ -233,11 +234,11 @@ class ProperPrecision(ArealPrecision):
 
 
 class IntrinsicPrecision(ArealPrecision):
-    """Of `ICAR`: the scaled Laplacian, for fields that sum to zero in each component."""
+    """Precision of `ICAR`: the scaled Laplacian, for fields that sum to zero in each component."""
 
     @property
     def intrinsic(self) -> Intrinsic:
-        """What does not depend on hyperparameters."""
+        """Quantities that do not depend on hyperparameters."""
         if "intrinsic" not in self._shared:
             self._shared["intrinsic"] = Intrinsic.of(self.graph)
         found: Intrinsic = self._shared["intrinsic"]
@@ -289,7 +290,7 @@ class IntrinsicPrecision(ArealPrecision):
 
 
 class MixedPrecision(IntrinsicPrecision):
-    r"""Of `BYM2`: the precision of f and its structured part u, shape (2 N, 2 N).
+    r"""Precision of `BYM2`: that of f and its structured part u jointly, shape (2 N, 2 N).
 
     .. math:: Q = \begin{pmatrix} I & -\sqrt\varphi I \\ -\sqrt\varphi I & \varphi I \end{pmatrix} / (1 - \varphi)
               + \begin{pmatrix} 0 & 0 \\ 0 & Q_u \end{pmatrix},
@@ -310,7 +311,7 @@ class MixedPrecision(IntrinsicPrecision):
 
     @property
     def root_size(self) -> int:
-        """That of u's precision, and N."""
+        """N plus the root size of u's precision."""
         return self.graph.n_nodes + int(self.intrinsic.root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ _orders: weakref.WeakKeyDictionary[Graph, dict[int, Elimination]] = weakref.Weak
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """Whether the inverse of the kernel is a polynomial of the Laplacian of small degree, or it is areal."""
+    """True if the kernel is areal, or its inverse is a polynomial of the Laplacian of small degree."""
     power = kernel.inverse_power
     if power is None:
         return not kernel.is_series
@@ -110,7 +110,7 @@ class SparsePrecision:
         self._check_condition()
 
     def with_kernel(self, kernel: Kernel) -> SparsePrecision:
-        """That of another kernel on the same graph, which shares what does not depend on it."""
+        """Precision of another kernel on the same graph, which shares what does not depend on the kernel."""
         if kernel == self.kernel:
             return self
         require_sparse_precision(kernel)
@@ -252,7 +252,7 @@ class SparsePrecision:
         return _to_power(self.base, power)
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the inverse of another kernel of the same kind is not numerically singular."""
+        """True if the inverse of another kernel of the same kind is not numerically singular."""
         return self._spread_of(kernel) < _LOST
 
     def _check_condition(self) -> None:

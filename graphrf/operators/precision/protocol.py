@@ -1,4 +1,4 @@
-"""What inference asks of a prior with a sparse precision."""
+"""Interface of priors with a sparse precision."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Precision(Protocol):
         ...
 
     def with_kernel(self, kernel: Any) -> Self:
-        """That of other hyperparameters, which shares what does not depend on them."""
+        """Precision for other hyperparameters, which shares what does not depend on them."""
         ...
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
@@ -69,7 +69,7 @@ class Precision(Protocol):
 
 
 class KernelPrecision(Precision, Protocol):
-    """That of a kernel on a graph, whose N nodes are the first rows of Q; the others are hidden variables."""
+    """Precision Q of a kernel on a graph, whose N nodes are the first rows; the others are hidden variables."""
 
     @property
     def graph(self) -> Graph:
@@ -87,7 +87,7 @@ class KernelPrecision(Precision, Protocol):
         ...
 
     def serves(self, kernel: Kernel) -> bool:
-        """Whether the inverse of another kernel of the same kind is not numerically singular."""
+        """True if the inverse of another kernel of the same kind is not numerically singular."""
         ...
 
     def warn_of_rounding(self) -> None:

@@ -151,7 +151,7 @@ class ChebyshevSum:
         return result.reshape(v.shape)
 
     def of_units(self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]) -> Iterator[tuple[slice, Result]]:
-        """What `use` makes of the columns that belong to `nodes`, panel by panel, shape (N, at most 16).
+        """Results of `use` for the sum's columns that belong to `nodes`, panel by panel, shape (N, at most 16).
 
         Where the nodes of a panel lie close together in a graph whose edges join near positions (grids, meshes),
         only the rows that products reach are made. Sorted nodes are best.
@@ -208,7 +208,7 @@ class ChebyshevSum:
     def unit_moments(
         self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
     ) -> Iterator[tuple[slice, Result]]:
-        """What `use` makes of T_k(M)[q, q], k = 0 .. degree, for `nodes` q, panel by panel, as `of_units`."""
+        """Results of `use` for T_k(M)[q, q], k = 0 .. degree, at `nodes` q, panel by panel, as in `of_units`."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
             units = nodes[part]
@@ -349,7 +349,7 @@ class ChebyshevSum:
 
 
 def single_rounding(c: np.ndarray) -> float:
-    """What rounding to single precision changes of a sum by Clenshaw's recurrence, over the norm of the vectors.
+    """Error of single precision in a sum by Clenshaw's recurrence, relative to the norm of the vectors.
 
     u (5 + degree^2 / 100) sum |c_k|, u = 6e-8: near the ends of the spectrum an error grows with the steps that
     follow. Measured, not proved: up to 0.9 of it for smooth vectors on grids, paths, random graphs and hubs, with
@@ -414,7 +414,7 @@ def _side_by_side(sums: Sequence[ChebyshevSum]) -> tuple[ChebyshevSum, np.ndarra
 def chebyshev_step(
     doubled: sp.csr_array, now: np.ndarray, before: np.ndarray, n_threads: int | None = None
 ) -> None:
-    r"""In place, before <- 2 M now - before: with T_k(M) v and T_{k-1}(M) v it makes T_{k+1}(M) v.
+    r"""Step of Chebyshev's recurrence, T_{k+1}(M) v from T_k(M) v and T_{k-1}(M) v: before <- 2 M now - before.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class SeriesFactor(FactorBase):
 
     @property
     def width(self) -> float:
-        """Of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1, 1]."""
+        """Width of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1, 1]."""
         return self._width
 
     @property

@@ -55,7 +55,7 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
 
 
 def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
-    """What `doubled_matrix` returns, computed anew.
+    """Compute the matrix and width that `doubled_matrix` returns.
 
     M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2 max(D), and with
     heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval functions of L may be huge where
@@ -98,6 +98,6 @@ def renumbered_matrix(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
 
 
 def _spread(matrix: sp.csr_array) -> float:
-    """How far the two nodes of an edge are from each other in the order of the nodes, on average."""
+    """Mean distance between the two nodes of an edge in the order of the nodes."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
     return float(np.abs(rows - matrix.indices).mean()) if rows.size else 0.0

@@ -23,7 +23,7 @@ class FactorTooLargeError(MemoryError):
 
 
 def numbers_there() -> float:
-    """How many numbers a factor may hold: half of the memory that is there."""
+    """Number of float64 values that a factor may hold: half of the available memory."""
     there = available_memory()
     return (_ANYWHERE if there is None else _SHARE * there) / 8
 

@@ -1,4 +1,4 @@
-"""Where the Cholesky factor of a sparse matrix has entries, before it is computed: compiled loops.
+"""Symbolic Cholesky factorisation: the entries of a sparse matrix's factor, before their values are computed.
 
 The matrix comes with its rows and columns in the order of elimination. Source: Davis 2006, "Direct Methods for
 Sparse Linear Systems", Ch. 4.

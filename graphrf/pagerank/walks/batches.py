@@ -31,7 +31,7 @@ def split(total: int, parts: int) -> list[int]:
 
 
 def starts(problem: Problem, groups: int, group: int, offset: float) -> np.ndarray:
-    """How many walks start on each source, shape (n_sources,): multiples of `group`, `groups` a source on average.
+    """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source on average.
 
     They are in proportion to the personalisation vector, by systematic sampling: `offset`, uniform in [0, 1),
     decides how shares are rounded to whole groups, with the right mean. Equal shares need no rounding.

@@ -219,7 +219,7 @@ def _deal(
 
 
 def _upto(walk: DeviceTransitions, edge: Tensor, walkers: Tensor, offset: Tensor) -> Tensor:
-    """How many points (offset + i) / walkers are below the running share of an edge; at most all walkers."""
+    """Number of points (offset + i) / walkers below the cumulative share of an edge; at most all walkers."""
     return torch.minimum(walkers, torch.ceil(walk.cumulative[edge] * walkers.double() - offset).long())
 
 

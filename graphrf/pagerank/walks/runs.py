@@ -32,7 +32,7 @@ _TASK_WALKS = 100_000
 
 @dataclass(frozen=True)
 class Walks:
-    """How a problem's walks are made and scored: the measures of `batch_measures`, after some exact steps.
+    """Walks of a problem and their scores: the measures of `batch_measures`, after some exact steps.
 
     `on` holds the transitions of the problem's graph where torch runs the pools; None: numba makes the walks.
     """
@@ -92,7 +92,7 @@ class Walks:
         progress: bool = False,
         counted: Iterable[Counted] | None = None,
     ) -> Iterator[tuple[np.ndarray, float, int]]:
-        """As `batch_measures`, of the problem's x; `counted` are the batches where they have been counted."""
+        """Measures of the problem's x, as by `batch_measures`; `counted` are the batches if already counted."""
         exact, problem, mass = self._exact_part
         if problem is None:
             for part in batches.split(groups, n_batches):

@@ -42,7 +42,7 @@ def product(indptr, indices, weights, nodes, values, first, last, dense):  # typ
 
 @njit(inline="always")
 def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
-    """Whether a node of this mass has its row read whole: half its edges or more would be picked."""
+    """True if a node of this mass has its whole row read: half its edges or more would be picked."""
     return degree * unit_mass <= 2.0 * mass
 
 
@@ -50,7 +50,7 @@ def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
 def product_within(  # type: ignore[no-untyped-def]
     indptr, indices, weights, cumulative, nodes, values, first, last, n_picks, u, dense
 ):
-    """As `product`, but of heavy rows and light entries a sample: an unbiased product for about `n_picks` reads.
+    """Unbiased estimate of `product` from about `n_picks` reads: light entries have their edges sampled.
 
     Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. Where a fair share of the picks is half
     its edges or more, the row is read whole. The rest is sampled systematically over all its edges in turn, each

@@ -69,7 +69,7 @@ class Vectors(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """What a product reaches: nodes ascending in each row, and the place of each in the order of being reached.
+    """Nodes that a product reaches, ascending in each row, and the place of each in the order of being reached.
 
     Those of row i are starts[i] .. starts[i + 1] - 1. `rows` is the row of each.
     """
@@ -88,7 +88,7 @@ def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
 
 
 def starts_of(sizes: Tensor) -> Tensor:
-    """Where segments of these sizes begin, and the end of the last."""
+    """Start of each segment of these sizes, and the end of the last."""
     starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
     torch.cumsum(sizes, 0, out=starts[1:])
     return starts
@@ -106,7 +106,7 @@ def at(values: Tensor, places: Tensor) -> Tensor:
 
 
 def _numbers(sizes: Tensor, total: int) -> Tensor:
-    """For each element of segments of these sizes, which are `total` in all, the number of its segment."""
+    """Segment number of each element, for segments of these sizes, which are `total` in all."""
     numbers = torch.arange(sizes.numel(), device=sizes.device)
     return torch.repeat_interleave(numbers, sizes, output_size=total)
 
@@ -137,9 +137,9 @@ def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """What a product reads: of each entry all edges or none, and of some rows a sample of the others' edges.
+    """Edges that a product reads: of each entry all or none, and of some rows a sample of the others' edges.
 
-    `picks` says for each row how many edges are picked; `nodes` and `values` where picks land, row by row.
+    `picks` is the number of edges picked in each row; `nodes` and `values` are where picks land, row by row.
     """
 
     reads: Tensor
@@ -181,7 +181,7 @@ def product(
 
 
 def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
-    """What a product reads whose rows are `sampled` or not."""
+    """Plan of a product, where `sampled` marks the rows whose light entries have their edges sampled."""
     rows = x.rows()
     masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
     unit_mass = segment_sums(masses, x.sizes) / n_picks
@@ -239,7 +239,7 @@ def _with_picks(
 
 
 def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Reached:
-    """What lands on one node of one row, added up in the order given; rows come in order."""
+    """Sums of the shares that reach the same node of the same row, in the order given; rows come in order."""
     n_keys = keys.numel()
     keys, order = torch.sort(keys, stable=True)
     is_first = keys < (n_rows << packing.node_bits)
@@ -307,7 +307,7 @@ def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) ->
 
 
 def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What compression keeps exactly, of all rows at once, until no row keeps more.
+    """Select the entries that compression keeps exactly, in all rows at once, until no row keeps more.
 
     Returns the place of each among what is kept, -1 of others; the sum of the rest; and the places left.
     """

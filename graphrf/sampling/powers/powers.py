@@ -22,7 +22,7 @@ PICKS = 1
 
 
 class _Fixed:
-    """What the samplers share that leave nothing to chance, and nothing to the graph."""
+    """Base class of the samplers that are deterministic and have the same settings on every graph."""
 
     max_length: int
 

@@ -240,7 +240,7 @@ def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
 
 
 class _Moments(NamedTuple):
-    """What a pilot found, on average over its sources; X_k is divided by S(k)."""
+    """Moments estimated by a pilot, averaged over its sources; X_k is divided by S(k)."""
 
     covariance: np.ndarray  # tr Cov(X_k, X_l), shape (L + 1, L + 1)
     returns: np.ndarray  # probability of standing on the source after k steps, shape (L + 1,)

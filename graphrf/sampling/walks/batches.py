@@ -37,7 +37,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Layout(NamedTuple):
-    """Where the parts of a visit begin: the count at bit 0, then step, node and source (uint64); their widths."""
+    """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits and widths."""
 
     step_bit: np.uint64
     node_bit: np.uint64
@@ -96,7 +96,7 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
 
 
 def gaps(n_walks: int) -> np.ndarray:
-    """For c = 1 .. n_walks the c-th part of all 64-bit numbers, uint64; element 0 is not used.
+    """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0 is not used.
 
     Of c walkers that leave a node together, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's
     weights, where o is one uniform for all: each by itself moves like a simple random walk, together they spread

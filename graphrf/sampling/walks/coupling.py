@@ -118,7 +118,7 @@ class Coupling:
 
     @property
     def n_walkers(self) -> int:
-        """How many walks are coupled with each other."""
+        """Number of walks that are coupled with each other."""
         return int(self.permutations.shape[0]) + 1
 
     @property
@@ -204,7 +204,7 @@ class Coupling:
 
 
 def _arguments(record: Any) -> dict[str, Any]:
-    """What a record says of a coupling, by the names of its fields."""
+    """Arguments of a `Coupling` from its record, by the names of its fields."""
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ValueError(f'a coupling must be a JSON object with "format": "{_FORMAT}"')
     known = {field.name for field in fields(Coupling)}

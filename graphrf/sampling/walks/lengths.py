@@ -26,7 +26,7 @@ _RESOLUTION = 2.0**-53
 
 
 class Rule(IntEnum):
-    """How the uniforms of one source's walks are drawn; the codes that engines switch on."""
+    """Rule for drawing the uniforms of one source's walks; the codes that engines switch on."""
 
     INDEPENDENT = 0
     ANTITHETIC = 1
@@ -123,7 +123,7 @@ class Survival:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the table ends because hardly any walk gets there (below 1e-12), not at a fixed length."""
+        """True if the table ends because hardly any walk gets there (below 1e-12), not at a fixed length."""
         return bool(self.table[-1] < 1e-12)
 
     @cached_property
@@ -166,7 +166,7 @@ class LengthLaw(ABC):
         """The survival table."""
 
     def permutations(self, n_walks: int) -> np.ndarray:
-        """What the rule reads besides the table, int64, 2-D.
+        """Integers that the rule reads besides the table, int64, 2-D.
 
         PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
         the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops see one type of array.
@@ -175,7 +175,7 @@ class LengthLaw(ABC):
 
     @property
     def group(self) -> int:
-        """How many walks are coupled with each other: the number of walks must be a multiple of it."""
+        """Number of walks that are coupled with each other, of which the number of walks must be a multiple."""
         return 1
 
     def check_walks(self, n_walks: int) -> None:

@@ -24,7 +24,7 @@ _W1 = np.uint64(0xBB67AE85)
 
 
 class Use(IntEnum):
-    """What random bits are for: the last word of the counter, so that no two uses share bits."""
+    """Purpose of random bits: the last word of the counter, so that no two uses share bits."""
 
     LENGTH = 0
     DIRECTION = 1

@@ -143,7 +143,7 @@ class PreparedWalks(PreparedSampler):
 
     @property
     def merged_per_row(self) -> tuple[float, float]:
-        """At most so many entries (nodes) and visits (nodes and steps) of a row are expected."""
+        """Upper bounds on the expected entries (nodes) and visits (nodes and steps) of a row."""
         n_nodes = self.transitions.indptr.size - 1
         most_visits = n_nodes * (1.0 + self.survival.max_length)
         return min(self.visits_per_row, n_nodes), min(self.visits_per_row, most_visits)

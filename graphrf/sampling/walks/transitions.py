@@ -71,7 +71,7 @@ def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _rows_are_level(indptr: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether the weights of every row are equal: they then change only where a row begins."""
+    """True if the weights of every row are equal: they then change only where a row begins."""
     for start in range(1, weights.size, _CHUNK):
         end = min(start + _CHUNK, weights.size)
         changes = start + np.flatnonzero(weights[start:end] != weights[start - 1 : end - 1])

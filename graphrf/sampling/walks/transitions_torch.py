@@ -35,7 +35,7 @@ class DeviceTransitions(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where the arrays are."""
+        """Device of the arrays."""
         return self.indptr.device
 
 

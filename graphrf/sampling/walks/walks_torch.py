@@ -183,7 +183,7 @@ def _bits16(count: int) -> int:
 
 
 def _reaching(lengths: Tensor) -> list[int]:
-    """How many walks reach step 1, 2, ... up to the last that one of them reaches; waits for the device."""
+    """Number of walks that reach step 1, 2, ... up to the last that one of them reaches; waits for the device."""
     reaching: list[int] = torch.bincount(lengths).flip(0).cumsum(0).flip(0)[1:].tolist()
     return reaching
 

@@ -90,7 +90,7 @@ class Approximation(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether the last round changed next to nothing."""
+        """True if the last round changed almost nothing."""
         return self.change <= _SETTLED
 
     @property

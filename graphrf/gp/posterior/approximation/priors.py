@@ -30,7 +30,7 @@ class DensePrior:
         self._matrix = matrix
 
     def condition(self, precision: np.ndarray, shift: np.ndarray) -> Normal:
-        """By the diagonal of M = (K + W^-1)^-1: posterior variances are (W - M_ii) / W^2."""
+        """Posterior for sites W and b: with M = (K + W^-1)^-1, variances are (W - M_ii) / W^2."""
         half, log_volume = self._half(precision)
         weights = half.T @ (half @ (shift / precision))
         lost = np.square(half).sum(axis=0)

@@ -63,7 +63,7 @@ class SparsePrior:
         return Normal(self._f[self._nodes] + basis @ b, variance, log_volume)
 
     def slopes(self, precision: np.ndarray, variance: np.ndarray, names: tuple[str, ...]) -> Slopes:
-        r"""At the sites and variances of the last condition, a fixed point of expectation propagation.
+        r"""Slopes of log Z at the sites of the last condition, a fixed point of expectation propagation.
 
         .. math:: d \log Z = -\tfrac12 f^\top dP_0 f - \tfrac12 \mathrm{tr}(P^{-1} dP_0)
                   + \tfrac12 \mathrm{tr}(P_0^{-1} dP_0)

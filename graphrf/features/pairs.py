@@ -36,11 +36,6 @@ class RowPairs:
     n_threads : int, optional
         The bits of the products do not depend on it.
 
-    Attributes
-    ----------
-    work : float
-        About how many pairs of entries a product adds up, or what takes as long.
-
     Notes
     -----
     Memory: 16 bytes an entry, and 40 while it works.
@@ -54,7 +49,6 @@ class RowPairs:
         pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
         numbers = m * counts.size
         self._dense = numbers * m < _DENSE_SPEED * pairs
-        self.work = numbers * m / _DENSE_SPEED if self._dense else pairs
         rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
         root = frame.degree_roots
         self._ratios = root[nodes][rows] / root[record.indices] if root.size else np.zeros(0)

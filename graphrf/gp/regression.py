@@ -189,7 +189,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
     .. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, 50 / n),
 
     because no kernel is the truth, and the likelihood of many observations is sure of a wrong one. Up to 250
-    observed nodes are seen; of more, three blocks of 250, so that the cost of training does not grow with n. The
+    observed nodes are seen; of more, two blocks of 250, so that the cost of training does not grow with n. The
     posterior is evaluated on a grid of kernels, lengthscales, output scales and noises, and represented by eight
     points that are drawn systematically in the order of their noise.
 
@@ -349,7 +349,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
         Notes
         -----
-        Time: K among at most 750 nodes, and some 100 reductions of matrices of 250 rows to tridiagonal form for
+        Time: K among at most 500 nodes, and some 100 reductions of matrices of 250 rows to tridiagonal form for
         each block; then eight posteriors: sparse factors, or Cholesky, m^3 / 6 for m observed nodes, or conjugate
         gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
         training by the series.

@@ -35,14 +35,14 @@ from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
+from graphrf.gp.routes.costs import TRAINED
 from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.kernels.kernel import Kernel
 
-# n_0 in observations, the most blocks, and the points that stand for the posterior: chosen by
-# `benchmarks/calibration.py`, whose docstring has the table.
+# n_0 in observations, and the points that stand for the posterior: chosen by `benchmarks/calibration.py`, whose
+# docstring has the table.
 INFORMATION = 50.0
-BLOCKS = 3
 POINTS = 8
 # Output scales and noises in variances of y, and ratios of noise and output scale, in steps of factors from 1.3 to
 # 1.6, over which a tempered density is smooth.
@@ -74,7 +74,7 @@ class _Evaluated(NamedTuple):
 def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
     """The posterior of the hyperparameters of a problem that has some to learn; `step` is called for each kernel.
 
-    Cost: K among at most 750 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
+    Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
     """
     return _Exploration(problem, route, step).result()
 
@@ -97,7 +97,7 @@ class _Exploration:
         rng = np.random.default_rng(problem.seed)
         nodes = problem.observations.nodes
         size = min(BLOCK, problem.max_train, route.largest_block)
-        self._nodes = observed_blocks(problem.graph, nodes, rng, size=size, count=BLOCKS)
+        self._nodes = observed_blocks(problem.graph, nodes, rng, size=size, count=TRAINED // BLOCK)
         self._blocks = [BlockValues.of(problem.at(block), problem.unit) for block in self._nodes]
         self._cells = Cells.of(problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES)
         self._temper = min(1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1))

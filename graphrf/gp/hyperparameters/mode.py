@@ -51,7 +51,7 @@ def require_room(problem: NormalProblem, route: Route) -> None:
         3 * 8.0 * numbers,  # factors of the prior and the posterior, and the dense blocks of a selected inverse
         f"the likelihood of all observations by sparse factors of {numbers:.2g} numbers",
         "pass method='series', by which hyperparameters='mode' takes at most `max_train` observed nodes, or "
-        "hyperparameters='average', which learns from at most 750",
+        "hyperparameters='average', which learns from at most 500",
     )
 
 

@@ -36,6 +36,8 @@ _THICK = 0.2
 _MARGIN = 1.5
 # Multiply-adds of the series a second (two cores).
 SERIES_SPEED = 4e8
+# The most observed nodes among which training has K.
+TRAINED = 500
 
 
 def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:

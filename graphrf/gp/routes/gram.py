@@ -16,7 +16,6 @@ from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.pairs import RowPairs
-from graphrf.gp.routes.interpolation import Lengthscales
 from graphrf.gp.routes.lengthscales import longest_lengthscale
 from graphrf.gp.routes.rings import neighbourhood
 from graphrf.graph.graph import Graph
@@ -38,8 +37,6 @@ _BLOCK_COLUMNS = 16
 _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
-# Pairs of entries, over the cube of the rows, from which on their products take as long as a likelihood.
-_SLOW = 0.05
 
 
 class Gram(Protocol):
@@ -249,19 +246,16 @@ class PrecisionGram:
 
 
 class SampledGram:
-    """F F^T of sampled rows, and dF F^T + F dF^T, by `RowPairs`: nothing costs the graph's size.
-
-    Where that takes longer than the likelihood that it is for, it is interpolated between lengthscales that are
-    near each other (`Lengthscales`).
-    """
+    """F F^T of sampled rows, and dF F^T + F dF^T, by `RowPairs`: nothing costs the graph's size."""
 
     def __init__(self, factor: FeatureFactor, scale: float) -> None:
         self._factor = factor
         self._scale = scale
-        self._known = Lengthscales(self.direct, factor.shape[0], self._is_slow)
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self._known(kernel, names)
+        n = self._factor.max_length + 1
+        slopes = list(jacobian_columns(kernel, names, n, self._scale).T) if names else []
+        return self._pairs(kernel.modulation(n, self._scale), slopes)
 
     def many(self, kernels: Sequence[Kernel]) -> np.ndarray:
         """The matrices of several kernels, shape (kernels, m, m)."""
@@ -270,12 +264,3 @@ class SampledGram:
     @cached_property
     def _pairs(self) -> RowPairs:
         return self._factor.pairs()
-
-    def _is_slow(self) -> bool:
-        return self._pairs.work > _SLOW * self._factor.shape[0] ** 3
-
-    def direct(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The same, computed."""
-        n = self._factor.max_length + 1
-        slopes = list(jacobian_columns(kernel, names, n, self._scale).T) if names else []
-        return self._pairs(kernel.modulation(n, self._scale), slopes)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from graphrf.gp.routes.costs import (
     SERIES_SPEED,
+    TRAINED,
     choose_method,
     deviation_products,
     factored_precision,
@@ -24,8 +25,8 @@ from graphrf.operators.precision.markov import has_sparse_precision
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
-# Sparse factors with one power of the Laplacian that training takes for each Laplacian, and columns of the series.
-_RESOLVENTS, _TRAINED = 30, 750
+# Sparse factors with one power of the Laplacian that training takes for each Laplacian.
+_RESOLVENTS = 30
 # Multiply-adds of dense factorisations a second (two cores).
 _DENSE_SPEED = 1e10
 
@@ -69,7 +70,7 @@ def make_plan(
     if method == "auto" and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None:
         return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
     if method == "auto":
-        method = choose_method(graph, n_observed, min(n_observed, _TRAINED))
+        method = choose_method(graph, n_observed, min(n_observed, TRAINED))
     if method == "features":
         if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
@@ -95,7 +96,7 @@ def _cheaper(
         return None
     laplacians = len({kernel.laplacian for kernel, _ in served})
     by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * first
-    products = laplacians * series_columns(graph, min(n_observed, _TRAINED))
+    products = laplacians * series_columns(graph, min(n_observed, TRAINED))
     products += n_points * (series_columns(graph, n_observed) + deviation_products(graph))
     by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
     return (precision, served) if by_factors < by_series else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.routes.costs import SERIES_SPEED, is_thick, series_columns
+from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, is_thick, series_columns
 from graphrf.gp.routes.gram import SeriesGram
 from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.routes.protocol import Grams, Trained
@@ -23,8 +23,6 @@ from graphrf.operators.sparse.ordering import FactorTooLargeError
 _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
-# Columns of training that are compared with resolvents.
-_TRAINED = 750
 # Numbers in the columns of a block, and the fewest nodes that are trained on.
 _COLUMN_NUMBERS, _FEWEST_NODES = 100_000_000, 50
 _LARGEST_DEGREE = 1_000
@@ -117,7 +115,7 @@ def _cheap_precision(graph: Graph, fit: ResolventFit) -> SparsePrecision | None:
     except (FactorTooLargeError, ImportError, ValueError):
         return None
     by_factors = len(fit.resolvents) * seconds
-    return precision if by_factors < series_columns(graph, _TRAINED) / SERIES_SPEED else None
+    return precision if by_factors < series_columns(graph, TRAINED) / SERIES_SPEED else None
 
 
 def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:

@@ -26,7 +26,7 @@ from graphrf.gp.model.prior import FLAT
 from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior, observed
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.by_rows import SolverWarning
-from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver
+from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_products
 from graphrf.gp.routes.covariance import Covariance
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
@@ -38,8 +38,6 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.contract import Sampler
 
 PREDICTIVES = ("mode", "integrated")
-# Sparse products that the prior variance of one node takes with the series.
-_VARIANCE_PRODUCTS = 40
 # Labelled nodes up to which as many solves with a sparse factor take no longer than those of all Newton steps.
 _FEW_COLUMNS = 1_000
 # Sparse rows that are made at once.
@@ -75,8 +73,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         point of training (with `optimize=False`, it is used unchanged).
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the same, by solves with a sparse Cholesky factor
-        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4; training uses
-        the series. "features": Phi Phi^T of a single set of sampled rows, for labelled and queried nodes alike.
+        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4.
+        "features": Phi Phi^T of a single set of sampled rows, for labelled and queried nodes alike.
         "auto": as in `GraphGPRegressor`, and also "features" if there is no factor and the prior variances of all
         N nodes, 40 N nnz(W) multiply-adds with the series, cost more than 5e10.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
@@ -293,7 +291,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         asked = self._asked_method()
         made = plan(asked)
-        variances = _VARIANCE_PRODUCTS * self.graph.adjacency.nnz * self.graph.n_nodes
+        variances = column_products(self.graph, self.graph.n_nodes)
         if asked == "auto" and made.route.name == "series" and self.normalize and variances > SERIES_BUDGET:
             return plan("features")
         return made

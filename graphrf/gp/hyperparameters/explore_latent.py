@@ -19,6 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
+from graphrf.gp.hyperparameters import blocks
 from graphrf.gp.hyperparameters.axis import Axis
 from graphrf.gp.hyperparameters.blocks import observed_blocks
 from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS, with_exact_scale
@@ -42,8 +43,6 @@ from graphrf.operators.precision.protocol import KernelPrecision
 
 # Observed nodes of a block, the most blocks, and points of each half of the sample.
 BLOCK, BLOCKS, SAMPLE = 100, 3, 64
-# Nodes of a block of the mode if there are more than one evidence serves.
-_MODE_BLOCK = 250
 
 
 def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
@@ -56,7 +55,7 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
     if problem.averages:
         nodes = observed_blocks(problem.graph, observed, rng, size=min(BLOCK, most), count=BLOCKS)
     else:
-        size = most if observed.size <= most else min(_MODE_BLOCK, most)
+        size = most if observed.size <= most else min(blocks.BLOCK, most)
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     with linear_algebra(max(block.size for block in nodes), problem.n_threads):
         if problem.averages:

@@ -128,10 +128,6 @@ class EdgePrecision:
         """log |Q|."""
         return self._own_factor.log_determinant
 
-    def solve(self, rhs: np.ndarray) -> np.ndarray:
-        """Q^-1 b for b of shape (n,) or (n, p)."""
-        return self._own_factor.solve(rhs)
-
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ)."""
         return self._own_factor.trace(self.derivative(name))

@@ -18,7 +18,9 @@ class Hyperparameters(NamedTuple):
     kernel : Kernel
     amplitude : float
         The factor of the kernel as it is: output scale over the kernel's mean variance.
-    output_scale, noise : float
+    output_scale : float
+        Per mean variance of K over all nodes; in training, over the nodes that it sees.
+    noise : float
     weight : float
         Its posterior probability.
     likelihood : Likelihood or None
@@ -70,8 +72,6 @@ class Explored(NamedTuple):
     converged : bool
     sampler : Sampler or None
         Of the posterior's rows.
-    log_likelihood : float or None
-        At the best, of the observations that training saw; None where the posterior has that of all.
     """
 
     best: Hyperparameters
@@ -79,4 +79,3 @@ class Explored(NamedTuple):
     compared: Sequence[ComparedKernel]
     converged: bool = True
     sampler: Any = None
-    log_likelihood: float | None = None

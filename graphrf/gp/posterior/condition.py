@@ -138,10 +138,11 @@ def conditions_of(problem: Problem, route: Route, found: Explored, observations:
     if precision is not None:
         precision = precision.with_kernel(best.kernel)
         precision.warn_of_rounding()
-    mean_variance = 1.0
-    if problem.normalize:
+    mean_variance, output_scale = 1.0, problem.output_scale
+    if problem.normalize and not problem.trained:
+        mean_variance = best.output_scale / best.amplitude
+    elif problem.normalize:
         mean_variance = normaliser(problem.graph, best.kernel, problem.seed, precision)
-    output_scale = problem.output_scale
     return Conditions(
         observations=observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
         output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
@@ -162,16 +163,14 @@ def condition(
     n_threads: int | None,
     draw: Callable[..., Any] | None = None,
     step: Step | None = None,
-    tell: bool = True,
     precision: KernelPrecision | None = None,
 ) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
     """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
 
-    `tell` says whether a cut of the kernel's series is warned of. `basis` is the mean function's at all nodes,
-    whose first column, if there is one, is 1: so that predictions are about the values as they were before
-    `offset` was taken off. The rest are settings of `GraphGPRegressor`, its `draw`, what is called for each
-    iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
-    give the same posterior: what is drawn depends on the seed only.
+    `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
+    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
+    `draw`, a function that is called in each iteration of conjugate gradients, and a sparse precision on the same
+    graph, if there is one. The same arguments give the same posterior: random numbers depend on the seed only.
     """
     parts = [given.at(point) for point in given.points] or [given]
     if given.sparse:
@@ -190,7 +189,7 @@ def condition(
     covariances = [
         Covariance.of(
             graph, part.kernel, part.amplitude, sampler=part.sampler, seed=part.seed, n_threads=n_threads,
-            draw=draw, tell=tell and part is longest,
+            draw=draw, tell=part is longest,
         )
         for part in parts
     ]  # fmt: skip
@@ -210,7 +209,7 @@ def condition(
                 mean_precision=part.mean_precision,
             )  # fmt: skip
             posteriors.append(posterior)
-            if tell and part is longest:
+            if part is longest:
                 _warn_of_cut(part.kernel, covariance.cut(part.noise))
     errors = [covariance.error / part.mean_variance for part, covariance in zip(parts, covariances, strict=True)]
     return _joined(posteriors, given, n_threads), max(errors)

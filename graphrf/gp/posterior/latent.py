@@ -41,12 +41,13 @@ def approximated(
     given = conditions_of(problem, route, found, without)
     given = given._replace(points=(), mean_precision=problem.spread**-2, likelihood=found.best.likelihood)
     own = _approximation(problem, given, route.precision, solver, draw)
-    points = []
+    points, settled = [], own.settled
     for point in found.points:
         at_point = _approximation(problem, given.at(point), route.precision, solver, draw)
         points.append(point._replace(observations=at_point.observations(problem.responses)))
+        settled = settled and at_point.settled
     return given._replace(
-        observations=own.observations(problem.responses), trained=given.trained and own.settled,
+        observations=own.observations(problem.responses), trained=given.trained and settled,
         log_marginal_likelihood=own.log_evidence, points=points,
     )  # fmt: skip
 

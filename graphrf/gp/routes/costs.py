@@ -48,9 +48,7 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
     Beyond, and sooner on graphs without small separators, sampled rows are taken where they cost a quarter at
     most.
     """
-    nnz = graph.adjacency.nnz
-    training = _SERIES_DEGREE * nnz * n_trained
-    series = training + nnz * min(_SERIES_DEGREE * n_observed, _SOLVE_PRODUCTS)
+    series = column_products(graph, n_trained) + solve_products(graph, n_observed)
     if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):
         return "series"
     row = min(SMALLEST_BUDGET * LENGTHS[0], graph.n_nodes)
@@ -62,8 +60,7 @@ def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
     """ "cholesky" or "cg": the first while the matrix is small, and its columns affordable by the series."""
     if n_observed > LARGEST_CHOLESKY:
         return "cg"
-    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_observed
-    return "cg" if method == "series" and columns > SERIES_BUDGET else "cholesky"
+    return "cg" if method == "series" and column_products(graph, n_observed) > SERIES_BUDGET else "cholesky"
 
 
 def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
@@ -72,19 +69,23 @@ def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
     The series makes a column for every node; so does the error of predictors by sampled rows, whose rows at the
     nodes asked for are those of the series.
     """
-    columns = _SERIES_DEGREE * graph.adjacency.nnz * n_nodes
-    return "sampled" if method != "precision" and columns > SERIES_BUDGET else "exact"
+    return "sampled" if method != "precision" and column_products(graph, n_nodes) > SERIES_BUDGET else "exact"
 
 
-def series_columns(graph: Graph, n_nodes: int) -> float:
+def column_products(graph: Graph, n_nodes: int) -> float:
+    """Multiply-adds of as many columns of K by the series."""
+    return float(_SERIES_DEGREE) * graph.adjacency.nnz * n_nodes
+
+
+def solve_products(graph: Graph, n_nodes: int) -> float:
     """Multiply-adds of as many columns of K by the series, or of those of a solve by conjugate gradients."""
-    return float(graph.adjacency.nnz) * min(_SERIES_DEGREE * n_nodes, _SOLVE_PRODUCTS)
+    return min(column_products(graph, n_nodes), float(_SOLVE_PRODUCTS) * graph.adjacency.nnz)
 
 
 def deviation_products(graph: Graph) -> float:
     """Multiply-adds of standard deviations at all nodes by the series: a column for each node, or draws."""
-    columns = float(_SERIES_DEGREE) * graph.adjacency.nnz * graph.n_nodes
-    return columns if columns <= SERIES_BUDGET else float(_DRAWS * 3 * _SERIES_DEGREE) * graph.adjacency.nnz
+    columns = column_products(graph, graph.n_nodes)
+    return columns if columns <= SERIES_BUDGET else column_products(graph, 3 * _DRAWS)
 
 
 def factored_precision(

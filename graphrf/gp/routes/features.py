@@ -15,7 +15,7 @@ from graphrf._base.warn import warn
 from graphrf.features.bounds import HEAVY, termination_variance
 from graphrf.features.features import Features
 from graphrf.gp.routes.gram import SampledGram
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit, longest_lengthscale
+from graphrf.gp.routes.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -60,10 +60,6 @@ class FeaturesRoute:
     def largest_block(self) -> int:
         """No limit."""
         return sys.maxsize
-
-    def serves(self, kernel: Kernel) -> bool:
-        """All kernels that are functions of the Laplacian."""
-        return kernel.is_series
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
         """Those of the given sampler, or of default rows that are twice as long each time.
@@ -135,8 +131,6 @@ class FeaturesRoute:
 
         @cache
         def longest(kernel: Kernel) -> float:
-            if serves(kernel.replace(lengthscale=LENGTHSCALES[1] * unit)):
-                return LENGTHSCALES[1] * unit
             return longest_lengthscale(kernel, serves, unit)
 
         def check(kernel: Kernel) -> None:

@@ -86,23 +86,18 @@ class SeriesGram:
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
         self._degree = 0  # of the kernel that was asked for last
-        self._longest: dict[tuple[Kernel, int], float] = {}
+        self._longest: dict[Kernel, float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 
-    @property
-    def max_degree(self) -> int:
-        """The largest degree that the table may have."""
-        return self._max_degree
+    def fits(self, kernel: Kernel) -> bool:
+        """True if `max_degree` suffices for the kernel's matrix."""
+        return self._coefficients(kernel, (), self._max_degree, _TOLERANCE)[0].shape[0] - 1 <= self._max_degree
 
-    def fits(self, kernel: Kernel, degree: int) -> bool:
-        """True if the degree, which is at most `max_degree`, suffices for the kernel's matrix."""
-        return self._coefficients(kernel, (), degree, _TOLERANCE)[0].shape[0] - 1 <= degree
-
-    def longest(self, kernel: Kernel, degree: int, unit: float) -> float:
+    def longest(self, kernel: Kernel, unit: float) -> float:
         """The longest lengthscale of the kernel that `fits`, in a search whose lengthscales have this unit."""
-        key = kernel.replace(lengthscale=unit), degree
+        key = kernel.replace(lengthscale=unit)
         if key not in self._longest:
-            self._longest[key] = longest_lengthscale(kernel, lambda k: self.fits(k, degree), unit)
+            self._longest[key] = longest_lengthscale(kernel, self.fits, unit)
         return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:

@@ -9,10 +9,11 @@ from graphrf.gp.routes.costs import (
     SERIES_SPEED,
     TRAINED,
     choose_method,
+    column_products,
     deviation_products,
     factored_precision,
     is_thick,
-    series_columns,
+    solve_products,
 )
 from graphrf.gp.routes.features import FeaturesRoute
 from graphrf.gp.routes.precision import PrecisionRoute
@@ -64,8 +65,7 @@ def make_plan(
         Posteriors that predictions average.
     """
     if method == "precision":
-        served = [own for own in kernels if has_sparse_precision(own[0])] if automatic else kernels
-        precision, fitting = factored_precision(graph, served)
+        precision, fitting = factored_precision(graph, kernels)
         return Plan(PrecisionRoute(graph, precision, n_threads), fitting)
     if method == "auto" and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None:
         return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
@@ -83,7 +83,7 @@ def _cheaper(
     graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
 ) -> tuple[KernelPrecision, Sequence[Trained]] | None:
     """The sparse precision, and the kernels that have one, if training and posteriors by it take less time."""
-    served = [own for own in kernels if has_sparse_precision(own[0])]
+    served = [own for own in kernels if has_sparse_precision(own[0]) and not {"nu", "power"} & set(own[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
     try:
@@ -96,7 +96,7 @@ def _cheaper(
         return None
     laplacians = len({kernel.laplacian for kernel, _ in served})
     by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * first
-    products = laplacians * series_columns(graph, min(n_observed, TRAINED))
-    products += n_points * (series_columns(graph, n_observed) + deviation_products(graph))
+    products = laplacians * column_products(graph, min(n_observed, TRAINED))
+    products += n_points * (solve_products(graph, n_observed) + deviation_products(graph))
     by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
     return (precision, served) if by_factors < by_series else None

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit, longest_lengthscale
+from graphrf.gp.routes.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.operators.precision.markov import SparsePrecision, has_sparse_precision
+from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.precision.protocol import KernelPrecision
 
 
@@ -30,7 +30,6 @@ class PrecisionRoute:
     """
 
     name = "precision"
-    sampler = None
 
     def __init__(self, graph: Graph, precision: KernelPrecision, n_threads: int | None) -> None:
         self._graph = graph
@@ -43,10 +42,6 @@ class PrecisionRoute:
         """No limit."""
         return sys.maxsize
 
-    def serves(self, kernel: Kernel) -> bool:
-        """Kernels with a sparse inverse."""
-        return has_sparse_precision(kernel)
-
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
         """One: resolvents for functions of the Laplacian, else a factor for each set of hyperparameters."""
         (kernel, _), own = members[0], self._own
@@ -56,8 +51,7 @@ class PrecisionRoute:
             tables = resolvents_between(own, fit, blocks, self._n_threads)
 
             def longest(kernel: Kernel) -> float:
-                end = kernel.replace(lengthscale=LENGTHSCALES[1] * unit)
-                return LENGTHSCALES[1] * unit if own.serves(end) else longest_lengthscale(kernel, own.serves, unit)
+                return longest_lengthscale(kernel, own.serves, unit)
 
             yield Grams(tables, longest)
             return

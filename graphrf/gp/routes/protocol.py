@@ -51,17 +51,8 @@ class Route(Protocol):
         ...
 
     @property
-    def sampler(self) -> Any:
-        """The sampler of the posterior's rows that was given."""
-        ...
-
-    @property
     def largest_block(self) -> int:
         """The most nodes among which training may have K."""
-        ...
-
-    def serves(self, kernel: Kernel) -> bool:
-        """True if the route can represent the kernel at all."""
         ...
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:

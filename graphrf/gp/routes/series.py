@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
-from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, is_thick, series_columns
+from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
 from graphrf.gp.routes.gram import SeriesGram
 from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.routes.protocol import Grams, Trained
@@ -41,7 +41,6 @@ class SeriesRoute:
 
     name = "series"
     precision = None
-    sampler = None
 
     def __init__(self, graph: Graph, n_threads: int | None) -> None:
         self._graph = graph
@@ -51,10 +50,6 @@ class SeriesRoute:
     def largest_block(self) -> int:
         """Nodes whose columns of products fit into 1.6 GB, twice."""
         return max(_FEWEST_NODES, _COLUMN_NUMBERS // self._graph.n_nodes)
-
-    def serves(self, kernel: Kernel) -> bool:
-        """All kernels that are functions of the Laplacian."""
-        return kernel.is_series
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
         """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
@@ -88,7 +83,7 @@ class SeriesRoute:
                     "lengthscale, or bring the weights closer together",
                 )
 
-        return Grams(tables, lambda kernel: tables[0].longest(kernel, degree, unit), check=check)
+        return Grams(tables, lambda kernel: tables[0].longest(kernel, unit), check=check)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """The posterior itself warns where it is not exact."""
@@ -115,7 +110,7 @@ def _cheap_precision(graph: Graph, fit: ResolventFit) -> SparsePrecision | None:
     except (FactorTooLargeError, ImportError, ValueError):
         return None
     by_factors = len(fit.resolvents) * seconds
-    return precision if by_factors < series_columns(graph, TRAINED) / SERIES_SPEED else None
+    return precision if by_factors < column_products(graph, TRAINED) / SERIES_SPEED else None
 
 
 def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:

@@ -138,10 +138,6 @@ class ArealPrecision:
         matrix = self._lifted + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
         return self._factored(sp.csr_array(matrix))
 
-    def solve(self, rhs: np.ndarray) -> np.ndarray:
-        """Q^-1 b for b of shape (n,) or (n, p)."""
-        return self._prior.solve(rhs)
-
     @cached_property
     def _prior(self) -> SparseCholesky:
         return self.factor()
@@ -149,10 +145,6 @@ class ArealPrecision:
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""
         return x
-
-    def serves(self, kernel: Kernel) -> bool:
-        """Shares are bounded, so that no precision is numerically singular."""
-        return True
 
     def warn_of_rounding(self) -> None:
         """Warn of shares so near to an end that digits are lost."""

@@ -178,12 +178,6 @@ class SparsePrecision:
         """log |Q|."""
         return self.power * self._base_factor.log_determinant
 
-    def solve(self, rhs: np.ndarray) -> np.ndarray:
-        """Q^-1 b for b of shape (N,) or (N, p)."""
-        for _ in range(self.power):
-            rhs = self._base_factor.solve(rhs)
-        return rhs
-
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ), from the inverse's diagonal alone."""
         (c, t, q), (dc, dt) = self._power, self._slopes(name)

@@ -51,10 +51,6 @@ class Precision(Protocol):
         """log |Q|."""
         ...
 
-    def solve(self, rhs: np.ndarray) -> np.ndarray:
-        """Q^-1 b for b of shape (n,) or (n, p)."""
-        ...
-
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in a hyperparameter."""
         ...
@@ -84,10 +80,6 @@ class KernelPrecision(Precision, Protocol):
     @property
     def own_elimination(self) -> Elimination:
         """The order of elimination of Q."""
-        ...
-
-    def serves(self, kernel: Kernel) -> bool:
-        """True if the inverse of another kernel of the same kind is not numerically singular."""
         ...
 
     def warn_of_rounding(self) -> None:

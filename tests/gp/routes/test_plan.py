@@ -44,6 +44,15 @@ def test_kernels_without_a_sparse_inverse_take_the_series(roads):
     assert _plan(roads, [grf.Matern(nu=2.0), grf.Matern(nu=1.5)]).route.name == "series"
 
 
+def test_a_trained_smoothness_takes_the_series_also_from_an_integer(roads):
+    settings = {"method": "auto", "automatic": False, "sampler": None, "n_points": 8, "n_threads": 1}
+    plan = make_plan(roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], 100, **settings)
+    assert plan.route.name == "series"
+    nodes = np.arange(0, 3_600, 40)
+    gp = grf.GraphGPRegressor(roads, kernel=grf.Matern(nu=2.0), optimize=("nu", "lengthscale"), seed=0)
+    assert gp.fit(nodes, np.sin(nodes / 600)).kernel_.nu != 2.0
+
+
 def test_graphs_whose_factors_fill_up_take_the_series_or_features(hubs, monkeypatch):
     plan = _plan(hubs)
     assert plan.route.name == "series"

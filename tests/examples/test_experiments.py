@@ -103,5 +103,5 @@ def test_quick_runs_print_what_the_documentation_shows(example, monkeypatch, cap
     lines = run("traffic", "--quick")
     errors = {line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]}
     # which averages over kernels that predict as well
-    assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.01)
+    assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.02)
     assert errors["exact GP, diffusion"] < errors["and the neighbours' mean"] < errors["past mean"]

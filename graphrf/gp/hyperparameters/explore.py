@@ -12,7 +12,7 @@ Sources: Miller and Dunson 2019, "Robust Bayesian inference via coarsening"; Gru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.costs import TRAINED
 from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
-from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.gp.routes.protocol import Grams, Route, Trained
 from graphrf.kernels.kernel import Kernel
 
 # n_0 in observations, and the points that stand for the posterior: chosen by `benchmarks/calibration.py`, whose
@@ -77,6 +77,33 @@ def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> E
     Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
     """
     return _Exploration(problem, route, step).result()
+
+
+def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
+    """Kernels that share their Laplacian; all areal kernels together."""
+    found: dict[str, list[Trained]] = {}
+    for own in kernels:
+        found.setdefault(own[0].laplacian if own[0].is_series else "", []).append(own)
+    return found.values()
+
+
+def systematic(log_weights: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most eight places that stand for weighted ones, and how many eighths of the weight each stands for.
+
+    Every stretch of places, in their order, with a share p of the weight holds 8 p of them, rounded up or down.
+    """
+    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
+    found = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
+    return np.unique(order[np.minimum(found, order.size - 1)], return_counts=True)
+
+
+def warn_of_end(kernel: Kernel, longest: float, probability: float, route: Route) -> None:
+    """Warn if a kernel's longest lengthscale has most of the posterior probability, and the route ends there."""
+    if probability > 0.5:
+        warn(
+            f"the data favour a lengthscale longer than {longest:.3g} ({100 * probability:.0f} % of the posterior "
+            f"probability is there), {route.limitation(kernel)}"
+        )
 
 
 def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> Hyperparameters:
@@ -144,11 +171,8 @@ class _Exploration:
     # -- the grid ----------------------------------------------------------------------------------
 
     def _evaluated(self) -> list[_Evaluated]:
-        families: dict[str, list[tuple[Kernel, tuple[str, ...]]]] = {}
-        for kernel, names in self._problem.kernels:
-            families.setdefault(kernel.laplacian if kernel.is_series else "", []).append((kernel, names))
         found: list[_Evaluated] = []
-        for members in families.values():
+        for members in families(self._problem.kernels):
             own: list[_Evaluated] = []
             for grams in self._route.grams(members, self._nodes, self._problem.seed):
                 own = [self._on_grid(kernel, names, grams) for kernel, names in members]
@@ -229,22 +253,19 @@ class _Exploration:
         return [start for value, start in found if value > found[0][0] - 6.0]  # nats; others end lower
 
     def _points(self, found: Sequence[_Evaluated]) -> list[Hyperparameters]:
-        """About eight sets that stand for the posterior, by systematic sampling of ordered cells.
+        """About eight cells that stand for the posterior.
 
-        Every stretch of cells with a share p of the probability holds 8 p of them, rounded up or down. They are
-        ordered by their noise, on which intervals at observed nodes depend more than on all else.
+        They are ordered by their noise, on which intervals at observed nodes depend more than on all else.
         """
         log = np.concatenate([own.log_posterior.ravel() for own in found])
         noises = np.concatenate(
             [np.broadcast_to(self._cells.noises, own.log_posterior.shape).ravel() for own in found]
         )
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
-        cumulated = np.cumsum(np.exp(log[order] - log.max()))
-        places = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
-        distinct, counts = np.unique(np.minimum(places, log.size - 1), return_counts=True)
+        cells, counts = systematic(log, order)
         starts = np.cumsum([0, *(own.log_posterior.size for own in found)])
         points = []
-        for position, count in zip(order[distinct].tolist(), counts.tolist(), strict=True):
+        for position, count in zip(cells.tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
             point = self._at(found[which], place, cell, count / POINTS)
@@ -311,14 +332,9 @@ class _Exploration:
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
     def _warn_of_ends(self, found: Sequence[_Evaluated]) -> None:
-        probability = self._mass_at_end(found)
-        if probability <= 0.5:
-            return
-        longest = max(found, key=lambda own: own.log_mass_at_end).kernels[-1]
-        warn(
-            f"the data favour a lengthscale longer than {longest.hyperparameters['lengthscale']:.3g} "
-            f"({100 * probability:.0f} % of the posterior probability is there), {self._route.limitation(longest)}"
-        )
+        kernel = max(found, key=lambda own: own.log_mass_at_end).kernels[-1]
+        longest = kernel.hyperparameters.get("lengthscale", math.inf)
+        warn_of_end(kernel, longest, self._mass_at_end(found), self._route)
 
     def _warn_of_nothing(self, log_factor: float) -> None:
         n = self._problem.observations.n_total

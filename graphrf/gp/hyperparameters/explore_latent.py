@@ -22,7 +22,14 @@ from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters import blocks
 from graphrf.gp.hyperparameters.axis import Axis
 from graphrf.gp.hyperparameters.blocks import observed_blocks
-from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS, with_exact_scale
+from graphrf.gp.hyperparameters.explore import (
+    INFORMATION,
+    POINTS,
+    families,
+    systematic,
+    warn_of_end,
+    with_exact_scale,
+)
 from graphrf.gp.hyperparameters.grid import log_sum_exp
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
@@ -121,10 +128,7 @@ class _Exploration:
 
     def result(self) -> Explored:
         problem, route = self._problem, self._route
-        families: dict[str, list[tuple[Kernel, tuple[str, ...]]]] = {}
-        for kernel, names in problem.kernels:
-            families.setdefault(kernel.laplacian if kernel.is_series else "", []).append((kernel, names))
-        found = [self._family(members) for members in families.values()]
+        found = [self._family(members) for members in families(problem.kernels)]
         compared = self._compared(found)
         if route.name == "features":  # whose rows have one Laplacian and one length
             found = [max(found, key=lambda own: log_sum_exp(own.log_weights))]
@@ -250,19 +254,16 @@ class _Exploration:
         ), sample.grams
 
     def _points(self, found: Sequence[_Sample]) -> list[Hyperparameters]:
-        """About eight points, by systematic sampling in the order of the last coordinate.
+        """About eight points that stand for the posterior.
 
-        That is the likelihood's parameter, or else the output scale, on which intervals depend most.
+        They are ordered by the likelihood's parameter, or else the output scale, on which intervals depend most.
         """
         log = np.concatenate([sample.log_weights for sample in found])
         last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
-        order = np.argsort(last, kind="stable")
-        cumulated = np.cumsum(np.exp(log[order] - log.max()))
-        places = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
-        distinct, counts = np.unique(order[np.minimum(places, log.size - 1)], return_counts=True)
+        chosen, counts = systematic(log, np.argsort(last, kind="stable"))
         members = [(sample, number) for sample in found for number in range(sample.which.size)]
         points = []
-        for place, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+        for place, count in zip(chosen.tolist(), counts.tolist(), strict=True):
             sample, number = members[place]
             model = sample.model(int(sample.which[number]), sample.vectors[number])
             amplitude = float(sample.amplitudes[number])
@@ -274,15 +275,10 @@ class _Exploration:
 
     def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
         total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
+        end = log_sum_exp(np.array([sample.log_mass_at_end for sample in found]))
         sample = max(found, key=lambda own: own.log_mass_at_end)
-        probability = math.exp(sample.log_mass_at_end - total)
-        if probability > 0.5:
-            kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
-            warn(
-                f"the data favour a lengthscale longer than {sample.grams.longest(kernel):.3g} "
-                f"({100 * probability:.0f} % of the posterior probability is there), "
-                f"{self._route.limitation(kernel)}"
-            )
+        kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
+        warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:

@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
@@ -20,6 +19,7 @@ from graphrf.gp.model.answers import check_deviations, deviations_like
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.mixture import MixturePosterior
@@ -160,7 +160,9 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         pieces = graph.cut(found)
         offset = values.mean(axis=0) if self.mean == "constant" else np.zeros(values.shape[1])
         observations = Observations.of(pieces.where, values - offset, self._basis(pieces.n_nodes))
-        fixed = _settled(fixed, observations)
+        if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
+            output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
+            fixed = fixed._replace(output_scale=output_scale, noise=noise)
         first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length), self.ends)
         search = best(first, observations, fixed, prior, graph.road_length)
         points = [(search.found, 1.0)]
@@ -275,18 +277,3 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
         return np.take(array, 0, axis=axis) if self._single else array
-
-
-def _settled(fixed: Hyperparameters, observations: Observations) -> Hyperparameters:
-    """Output scale and noise fixed where y does not vary: nothing can be learned of them."""
-    largest = float(np.abs(observations.means).max())
-    trained = fixed.output_scale is None or fixed.noise is None
-    if not trained or observations.variance() > 1e-20 * largest**2:
-        return fixed
-    output_scale = 1.0 if fixed.output_scale is None else fixed.output_scale
-    noise = 0.1 * output_scale if fixed.noise is None else fixed.noise
-    warn(
-        "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
-    )
-    return fixed._replace(output_scale=output_scale, noise=noise)

@@ -78,6 +78,11 @@ class Observations(NamedTuple):
         squares = float(np.square(residual).sum()) + self.within
         return squares / (float(self.counts.sum()) * self.n_outputs)
 
+    @property
+    def varies(self) -> bool:
+        """True if the variance about the mean function is not rounding alone, so that something can be learned."""
+        return self.variance() > 1e-20 * float(np.abs(self.means).max()) ** 2
+
     def over(self, unit: float) -> Observations:
         """Those of values divided by a unit."""
         return self._replace(means=self.means / unit, within=self.within / unit / unit)

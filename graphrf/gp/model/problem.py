@@ -125,15 +125,9 @@ class NormalProblem(Problem):
 
     def learnable(self) -> NormalProblem:
         """The same; without anything to learn, and a warning, if the observations do not vary about their mean."""
-        largest = float(np.abs(self.observations.means).max())
-        if not self.trained or self.observations.variance() > 1e-20 * largest**2:
+        if not self.trained or self.observations.varies:
             return self
-        output_scale = 1.0 if self.output_scale is None else self.output_scale
-        noise = 0.1 * output_scale if self.noise is None else self.noise
-        warn(
-            "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-            f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
-        )
+        output_scale, noise = assumed_variances(self.output_scale, self.noise)
         return replace(self, kernels=[(self.kernels[0][0], ())], output_scale=output_scale, noise=noise)
 
 
@@ -241,6 +235,17 @@ def _shared(gp: Any) -> dict[str, Any]:
         "seed": checks.seed(gp.seed),
         "n_threads": gp.n_threads,
     }
+
+
+def assumed_variances(output_scale: float | None, noise: float | None) -> tuple[float, float]:
+    """Output scale and noise for values that do not vary; it warns."""
+    output_scale = 1.0 if output_scale is None else output_scale
+    noise = 0.1 * output_scale if noise is None else noise
+    warn(
+        "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
+        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
+    )
+    return output_scale, noise
 
 
 def refuse_counts(exposure: Any, trials: Any) -> None:

@@ -78,12 +78,12 @@ def test_kernels_share_the_sample_by_their_evidence(drawn, monkeypatch):
     """The probabilities of kernels that are compared are those of their own evidences."""
     graph, nodes, y = drawn
     settings = {"likelihood": "poisson", "method": "series", "seed": 0}
-    monkeypatch.setattr(module, "SAMPLE", 2048)
+    monkeypatch.setattr(module, "SAMPLE", 1024)
     together = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
     assert len(together.candidates_) == 8  # diffusion and three orders, two Laplacians
     for own in together.candidates_[:4]:
         alone = grf.GraphGPRegressor(graph, kernel=own.kernel, **settings).fit(nodes, y)
-        assert own.log_evidence == pytest.approx(alone.candidates_[0].log_evidence, abs=0.1)
+        assert own.log_evidence == pytest.approx(alone.candidates_[0].log_evidence, abs=0.15)
     assert sum(own.probability for own in together.candidates_) == pytest.approx(1.0)
 
 

@@ -87,13 +87,13 @@ def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
     return found.values()
 
 
-def systematic(log_weights: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most eight places that stand for weighted ones, and how many eighths of the weight each stands for.
+def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most n places that stand for weighted ones, and how many n-ths of the weight each stands for.
 
-    Every stretch of places, in their order, with a share p of the weight holds 8 p of them, rounded up or down.
+    Every stretch of places, in their order, with a share p of the weight holds n p of them, rounded up or down.
     """
     cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
-    found = np.searchsorted(cumulated, (np.arange(POINTS) + 0.5) / POINTS * cumulated[-1])
+    found = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     return np.unique(order[np.minimum(found, order.size - 1)], return_counts=True)
 
 
@@ -262,7 +262,7 @@ class _Exploration:
             [np.broadcast_to(self._cells.noises, own.log_posterior.shape).ravel() for own in found]
         )
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
-        cells, counts = systematic(log, order)
+        cells, counts = systematic(log, order, POINTS)
         starts = np.cumsum([0, *(own.log_posterior.size for own in found)])
         points = []
         for position, count in zip(cells.tolist(), counts.tolist(), strict=True):

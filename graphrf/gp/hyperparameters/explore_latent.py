@@ -260,7 +260,7 @@ class _Exploration:
         """
         log = np.concatenate([sample.log_weights for sample in found])
         last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
-        chosen, counts = systematic(log, np.argsort(last, kind="stable"))
+        chosen, counts = systematic(log, np.argsort(last, kind="stable"), POINTS)
         members = [(sample, number) for sample in found for number in range(sample.which.size)]
         points = []
         for place, count in zip(chosen.tolist(), counts.tolist(), strict=True):

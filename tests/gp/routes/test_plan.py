@@ -72,7 +72,7 @@ def test_a_factor_that_does_not_fit_is_refused_before_anything_is_trained(roads,
     monkeypatch.setattr("graphrf.operators.sparse.ordering.numbers_there", lambda: 100.0)
     roads = grf.Graph(roads.adjacency)  # whose order of elimination is not known yet
     with pytest.raises(FactorTooLargeError, match="method='series'"):
-        _plan(roads, method="precision")
+        _plan(roads, [grf.Matern(nu=1.0), grf.Matern(nu=2.0)], method="precision")
     assert _plan(grf.Graph(roads.adjacency)).route.name == "series"
 
 

@@ -73,7 +73,7 @@ def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, sa
         assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=near)
 
 
-@pytest.mark.more
+@pytest.mark.full
 def test_kernels_share_the_sample_by_their_evidence(drawn, monkeypatch):
     """The probabilities of kernels that are compared are those of their own evidences."""
     graph, nodes, y = drawn

@@ -188,10 +188,10 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     .. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, 50 / n),
 
-    because no kernel is the truth, and the likelihood of many observations is sure of a wrong one. Up to 250
-    observed nodes are seen; of more, two blocks of 250, so that the cost of training does not grow with n. The
-    posterior is evaluated on a grid of kernels, lengthscales, output scales and noises, and represented by eight
-    points that are drawn systematically in the order of their noise.
+    with n values at distinct nodes, because no kernel is the truth, and the likelihood of many observations is
+    sure of a wrong one. Up to 250 observed nodes are seen; of more, two blocks of 250, so that the cost of
+    training does not grow with n. The posterior is evaluated on a grid of kernels, lengthscales, output scales
+    and noises, and represented by eight points that are drawn systematically in the order of their noise.
 
     `method="auto"` uses sparse precisions where their factors, for training, predictions and standard deviations
     at all nodes, cost less than products. Otherwise it uses the series if the exact products of a fit stay below

@@ -221,6 +221,7 @@ def test_mean_and_deviation_beats_a_constant_and_draws(name, example, monkeypatc
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.full  # a minute; docs/tutorials/traffic_through_time.md makes the same calls
 @needs_data
 def test_traffic_through_time_beats_the_time_of_day_and_draws(tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")

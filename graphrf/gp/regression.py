@@ -816,7 +816,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
 
     def _with_covariates(self, nodes: Any, x: Any) -> Self:
-        """The same regressor, with covariates of these nodes."""
+        """A copy of the regressor, with covariates of these nodes."""
         positions = super()._queried(nodes)
         other, before = copy.copy(self), self._given.covariates
         other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))

@@ -57,7 +57,7 @@ class Axis:
         return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
 
     def at(self, kernel: Kernel) -> Axis:
-        """The same with the other hyperparameters of a kernel."""
+        """This axis of a kernel whose other hyperparameters are known."""
         return replace(self, kernel=kernel, others=())
 
     @property

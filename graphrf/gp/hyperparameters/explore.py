@@ -283,7 +283,7 @@ class _Exploration:
         )
 
     def _with_noise_alone(self, points: list[Hyperparameters], log_factor: float) -> list[Hyperparameters]:
-        """The same points, and one more for which y is its mean function and noise.
+        """Points with weights for a further one, for which y is its mean function and noise.
 
         A rough kernel with little noise explains values that the graph does not as well as noise does, so noise
         alone has a prior probability of its own.

@@ -19,9 +19,8 @@ from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters import blocks
 from graphrf.gp.hyperparameters.axis import Axis
-from graphrf.gp.hyperparameters.blocks import observed_blocks
+from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
     POINTS,
@@ -48,8 +47,9 @@ from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 
-# Observed nodes of a block, the most blocks, and points of each half of the sample.
-BLOCK, BLOCKS, SAMPLE = 100, 3, 64
+# Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation of the evidence
+# takes some four factorisations, so blocks are smaller than those of normal noise.
+_LATENT_BLOCK, _LATENT_BLOCKS, SAMPLE = 100, 3, 64
 
 
 def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
@@ -60,9 +60,9 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
     observed, rng = problem.responses.nodes, np.random.default_rng(problem.seed)
     most = min(problem.max_train, route.largest_block)
     if problem.averages:
-        nodes = observed_blocks(problem.graph, observed, rng, size=min(BLOCK, most), count=BLOCKS)
+        nodes = observed_blocks(problem.graph, observed, rng, size=min(_LATENT_BLOCK, most), count=_LATENT_BLOCKS)
     else:
-        size = most if observed.size <= most else min(blocks.BLOCK, most)
+        size = most if observed.size <= most else min(BLOCK, most)
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     with linear_algebra(max(block.size for block in nodes), problem.n_threads):
         if problem.averages:

@@ -147,7 +147,7 @@ def log_likelihoods(matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues
 
 
 def independent_log_likelihoods(blocks: Sequence[BlockValues], noises: np.ndarray) -> np.ndarray:
-    """The same of noise alone, shape (noises,)."""
+    """The restricted log likelihood of noise alone, shape (noises,), up to the same constant."""
     size = sum(block.values.size + block.repeated for block in blocks)
     squares = sum(float(np.square(block.values).sum()) + block.within for block in blocks)
     return np.asarray(-0.5 * (size * np.log(noises) + squares / noises))

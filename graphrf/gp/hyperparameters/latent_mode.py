@@ -38,7 +38,7 @@ class LatentMode(NamedTuple):
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """The same as a set of hyperparameters."""
+        """The mode as a set of hyperparameters."""
         return Hyperparameters(
             self.model.kernel, self.amplitude, self.model.output_scale, 1.0, 1.0, self.model.likelihood
         )

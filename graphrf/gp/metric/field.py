@@ -51,7 +51,7 @@ class EdgeKernel:
         return {"lengthscale": self.lengthscale}
 
     def replace(self, **changes: float) -> EdgeKernel:
-        """The same with another lengthscale."""
+        """A copy with another lengthscale."""
         return dataclasses.replace(self, **changes)
 
 
@@ -88,7 +88,7 @@ class EdgePrecision:
         return x
 
     def with_kernel(self, kernel: EdgeKernel) -> EdgePrecision:
-        """The same with another lengthscale."""
+        """A copy with another lengthscale."""
         other = object.__new__(EdgePrecision)
         for name in ("pieces", "_incidence", "_beyond", "_elimination"):
             setattr(other, name, getattr(self, name))

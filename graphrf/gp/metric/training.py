@@ -24,7 +24,7 @@ _WIDEST = 2.0
 
 
 class Hyperparameters(NamedTuple):
-    """Those of the field and its observations; None where one is trained."""
+    """Hyperparameters of the field and its observations; None where one is trained."""
 
     lengthscale: Any
     output_scale: Any

@@ -31,7 +31,7 @@ class Labels(NamedTuple):
         return cls(nodes, counts, shares - shares.mean())
 
     def subset(self, chosen: np.ndarray) -> Labels:
-        """Those at some of the nodes, given by their place; the bias stays that of all."""
+        """Labels of some of the nodes, given by their place; the bias stays that of all."""
         return Labels(self.nodes[chosen], self.counts[chosen], self.bias)
 
 

@@ -21,7 +21,7 @@ from graphrf._base import checks
 # Points and weights of Gauss-Hermite quadrature, for means over a normal distribution.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-# Largest count: beyond, float64 does not tell neighbouring ones apart.
+# Largest count: above it float64 does not distinguish neighbouring ones.
 _LARGEST_COUNT = 2.0**53
 # Shares of 0 and of all stand for a little more and a little less.
 _LITTLE = 0.5

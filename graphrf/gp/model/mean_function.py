@@ -56,7 +56,7 @@ class Covariates(NamedTuple):
 
     @classmethod
     def of(cls, x: Any, labels: Sequence[Any] | None, positions: np.ndarray, n_nodes: int) -> Covariates:
-        """Those with a row for each observation; a data frame is read by `labels`, if there are any."""
+        """Covariates with a row for each observation; a data frame is read by `labels`, if there are any."""
         table, names = checked_table(x, labels, positions.size)
         distinct, first, place = np.unique(positions, return_index=True, return_inverse=True)
         unlike = np.flatnonzero((table != table[first][place]).any(axis=1))
@@ -70,7 +70,7 @@ class Covariates(NamedTuple):
 
     @classmethod
     def at(cls, nodes: np.ndarray, rows: np.ndarray, names: tuple[str, ...], n_nodes: int) -> Covariates:
-        """Those with a row for each of some distinct nodes."""
+        """Covariates with a row for each of some distinct nodes."""
         values = np.tile(rows.mean(axis=0), (n_nodes, 1))
         values[nodes] = rows
         known = np.zeros(n_nodes, dtype=bool)
@@ -78,7 +78,7 @@ class Covariates(NamedTuple):
         return cls(values, known, names)
 
     def only(self, nodes: np.ndarray) -> Covariates:
-        """Those of some distinct nodes alone."""
+        """Covariates of some distinct nodes alone."""
         return Covariates.at(nodes, self.values[nodes], self.names, self.known.size)
 
 
@@ -249,7 +249,7 @@ def checked_table(x: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndar
 
 
 def column_names(x: Any, n_columns: int) -> tuple[str, ...]:
-    """Those of a data frame's columns, or of a series; else x0, x1, ..."""
+    """Names of a data frame's columns, or of a series; else x0, x1, ..."""
     if hasattr(x, "columns"):
         return tuple(map(str, x.columns))
     if isinstance(getattr(x, "name", None), str) and n_columns == 1:

@@ -84,7 +84,7 @@ class Observations(NamedTuple):
         return self.variance() > 1e-20 * float(np.abs(self.means).max()) ** 2
 
     def over(self, unit: float) -> Observations:
-        """Those of values divided by a unit."""
+        """Observations whose values are divided by a unit."""
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 
     def log_constant(self, noise: Any) -> Any:

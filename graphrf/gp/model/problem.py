@@ -38,7 +38,8 @@ class Problem:
     mean : MeanFunction
     covariates : Covariates or None
     offset : ndarray, shape (p,)
-        The middle of the constant's range, which is taken off before all else.
+        A constant that is subtracted from the observations, or from f: their mean, or where the constant's prior
+        is centred.
     single : bool
         Whether y had no axis of outputs.
     output_scale : float or None
@@ -109,7 +110,7 @@ class NormalProblem(Problem):
         return self.observations.nodes
 
     def at(self, nodes: np.ndarray) -> Observations:
-        """Those at some nodes."""
+        """Observations at some nodes."""
         here = np.isin(self.positions, nodes)
         precisions = None if self.precisions is None else self.precisions[here]
         return Observations.of(self.positions[here], self.values[here], self.mean.basis, precisions)
@@ -124,7 +125,7 @@ class NormalProblem(Problem):
         return self.observations.variance() or 1.0
 
     def learnable(self) -> NormalProblem:
-        """The same; without anything to learn, and a warning, if the observations do not vary about their mean."""
+        """The problem; with nothing to learn, and a warning, if the observations do not vary about their mean."""
         if not self.trained or self.observations.varies:
             return self
         output_scale, noise = assumed_variances(self.output_scale, self.noise)

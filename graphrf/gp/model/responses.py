@@ -44,7 +44,7 @@ class Responses:
         return cls(nodes, place, y, offset, basis[nodes])
 
     def at(self, nodes: np.ndarray) -> Responses:
-        """Those at some of the nodes."""
+        """Responses at some of the nodes."""
         kept = np.isin(self.nodes[self.place], nodes)
         own, place = np.unique(self.place[kept], return_inverse=True)
         return replace(

@@ -82,7 +82,7 @@ class PrecisionPosterior:
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
 
     def with_basis(self, basis: np.ndarray) -> Self:
-        """The same with another basis of the mean at nodes that are asked for."""
+        """A copy with another basis of the mean at queried nodes."""
         other = copy.copy(self)
         other._basis = basis
         return other
@@ -110,7 +110,7 @@ class PrecisionPosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
-        if nodes.size**2 <= self._precision.n_nodes:  # of so few, sooner than by selected inversion
+        if nodes.size**2 <= self._precision.n_nodes:  # for so few, faster than selected inversion
             own = np.diagonal(self._factor.inverse_between(nodes))
         else:
             own = self._factor.inverse_diagonal[nodes]

@@ -27,7 +27,7 @@ _SOLVE_WIDTH = 64
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
 _DRAWS_TOLERANCE = 1e-4
-# Nodes whose prior variances tell how large these are.
+# Nodes at which prior variances are sampled to find their size.
 _FEW_NODES = 16
 
 
@@ -132,7 +132,7 @@ class Posterior:
         return self._solver.name
 
     def with_basis(self, basis: np.ndarray) -> Self:
-        """The same with another basis of the mean at nodes that are asked for."""
+        """A copy with another basis of the mean at queried nodes."""
         other = copy.copy(self)
         other._basis, other._sampled = basis, None
         return other
@@ -307,9 +307,9 @@ class Posterior:
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
         """Draws given values: weights g' of E, shape (N, k), in place of `prior`, and of H, shape (b, k).
 
-        Matheron's rule: a draw from the prior E g is moved by what the predictor says of values - E_u g - noise.
-        So the coefficients of the mean, found anew for every draw, vary as much as the observations leave them
-        open. `root` is (q, x) -> E_q x.
+        Matheron's rule: the predictor of values - E_u g - noise is added to a draw E g from the prior.
+        So the coefficients of the mean, which every draw has of its own, vary as much as the observations leave
+        them open. `root` is (q, x) -> E_q x.
         """
         observed = values - errors - root(self._nodes, prior)
         drawn = self._mean.prior_draws(prior.shape[1], rng)

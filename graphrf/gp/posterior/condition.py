@@ -38,7 +38,7 @@ from graphrf.operators.solvers import (
 )
 
 _PRECONDITIONER_RANK = 200
-# What the cut of a root's series may change unsaid, relative to the prior covariance and the noise.
+# Largest change by the cut of a root's series without a warning, relative to prior covariance and noise.
 _CUT = 0.01
 
 
@@ -100,7 +100,7 @@ class Conditions(NamedTuple):
         return self.output_scale / self.mean_variance
 
     def at(self, point: Hyperparameters) -> Conditions:
-        """The same with the hyperparameters of a point, and these alone."""
+        """Conditions at the hyperparameters of a point, without the other points."""
         return self._replace(
             kernel=point.kernel, output_scale=point.output_scale, noise=point.noise,
             mean_variance=point.output_scale / point.amplitude, points=(),
@@ -189,7 +189,7 @@ def condition(
     covariances = [
         Covariance.of(
             graph, part.kernel, part.amplitude, sampler=part.sampler, seed=part.seed, n_threads=n_threads,
-            draw=draw, tell=part is longest,
+            draw=draw, warns=part is longest,
         )
         for part in parts
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 # Eigenvalues of the scaled M below this share of the largest count as 0.
-_UNTOLD = 1e-12
+_UNDETERMINED = 1e-12
 
 
 class GeneralisedMean:
@@ -79,21 +79,21 @@ class GeneralisedMean:
 def mean_root(precision: np.ndarray) -> np.ndarray:
     """A matrix B with B B^T = M^-1, shape (b, b) or less, for M = H^T A^-1 H of a basis H.
 
-    What the observations do not tell of the basis is left out, as in `least_squares_mean`.
+    Directions that the observations do not determine are left out, as in `least_squares_mean`.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(precision), np.finfo(np.float64).tiny))
     scaled = precision * scale * scale[:, None]
     eigenvalues, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
-    told = eigenvalues > _UNTOLD * eigenvalues.max(initial=0.0)
-    return np.asarray(scale[:, None] * vectors[:, told] / np.sqrt(eigenvalues[told]))
+    determined = eigenvalues > _UNDETERMINED * eigenvalues.max(initial=0.0)
+    return np.asarray(scale[:, None] * vectors[:, determined] / np.sqrt(eigenvalues[determined]))
 
 
 def least_squares_mean(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
     r"""The generalised least-squares coefficients (H^T A^-1 H)^-1 H^T A^-1 y, from these two products.
 
-    `inner` has shape (b, b), `outer` shape (b, p). A basis that the observations do not tell apart (a trend that
-    is constant at the observed nodes) gets its smallest coefficients.
+    `inner` has shape (b, b), `outer` shape (b, p). A basis that the observations do not determine (a trend
+    that is constant at the observed nodes) gets its smallest coefficients.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(inner), np.finfo(np.float64).tiny))
-    solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNTOLD)[0]
+    solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNDETERMINED)[0]
     return np.asarray(solved * scale[:, None])

@@ -88,7 +88,7 @@ def _prior_by_rows(
         solver = choose_solver(problem.graph, given.method, size)
     covariance = Covariance.of(
         problem.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed,
-        n_threads=problem.n_threads, draw=None if solver == "cholesky" else draw, tell=False,
+        n_threads=problem.n_threads, draw=None if solver == "cholesky" else draw, warns=False,
     )  # fmt: skip
     basis = spread * responses.basis
     rows = covariance.rows(responses.nodes)

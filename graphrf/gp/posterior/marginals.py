@@ -32,7 +32,7 @@ class Marginals(NamedTuple):
     likelihood: Any
 
     def at(self, positions: np.ndarray) -> Marginals:
-        """Those at some of the nodes, repeats included."""
+        """Marginals at some of the nodes, repeats included."""
         return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +72,7 @@ class MarginalMixture(NamedTuple):
     probabilities: np.ndarray
 
     def at(self, positions: np.ndarray) -> MarginalMixture:
-        """Those at some of the nodes, repeats included."""
+        """Marginals at some of the nodes, repeats included."""
         return MarginalMixture([part.at(positions) for part in self.parts], self.probabilities)
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:

@@ -52,7 +52,7 @@ class MixturePosterior:
         self.n_outputs: int = parts[0].n_outputs
 
     def with_basis(self, basis: np.ndarray) -> MixturePosterior:
-        """The same with another basis of the mean at nodes that are asked for."""
+        """A copy with another basis of the mean at queried nodes."""
         return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p, self._n_threads)
 
     @property

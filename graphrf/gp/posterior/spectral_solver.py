@@ -162,8 +162,8 @@ class SpectralCG:
         x, residual, done = np.zeros_like(b), b, 0
         left = float((np.linalg.norm(b, axis=0) / norm).max())
         systems = list(self._systems)
-        # What a residual in h's system grows by in A's, relative to its right-hand side: at most 1 + rho K, mostly
-        # about the root of that. Each solve tells.
+        # Factor by which a residual of h's system is larger in A's, relative to its right-hand side: at most
+        # 1 + rho K, mostly about the root of that. Each solve improves the estimate.
         growth = self._spread**0.5
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
@@ -175,7 +175,7 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = self._spread**0.5  # what rough products left says nothing of exact ones
+                growth = self._spread**0.5  # the estimate from rough products does not hold for exact ones
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:

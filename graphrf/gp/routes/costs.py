@@ -45,8 +45,8 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
 
     The series is exact, so it is taken where all its products stay affordable: 40 for every training node, and for
     the posterior 40 for every observed node or those of a solve by conjugate gradients, whichever are fewer.
-    Beyond, and sooner on graphs without small separators, sampled rows are taken where they cost a quarter at
-    most.
+    Above that budget, which is smaller on graphs without small separators, sampled rows are taken where they cost
+    a quarter at most.
     """
     series = column_products(graph, n_trained) + solve_products(graph, n_observed)
     if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):

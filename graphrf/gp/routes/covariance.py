@@ -44,8 +44,8 @@ class FactorSource(Protocol):
 class SeriesSource:
     """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
 
-    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> None:
-        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads, tell)
+    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> None:
+        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads, warns)
         self.laplacian: str = kernel.laplacian
         self.height: int = graph.n_nodes
 
@@ -157,17 +157,17 @@ class Covariance:
         n_threads: int | None,
         draw: Callable[..., Any] | None = None,
         normalize: bool = False,
-        tell: bool = True,
+        warns: bool = True,
         precision: KernelPrecision | None = None,
     ) -> Covariance:
         """Covariance of a kernel by its sparse precision, by sampled rows (given a sampler) or by the series.
 
-        Unless `tell` is false, a warning is issued if the series lacks a hundredth.
+        Unless `warns` is false, a warning is issued if the series lacks a hundredth.
         """
         if precision is not None:
             return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
         scale = graph.laplacian_scale(kernel.laplacian)
-        series = SeriesSource(graph, kernel, n_threads, tell)
+        series = SeriesSource(graph, kernel, n_threads, warns)
         exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
         exact.lacks = series.lacks
         if sampler is None:
@@ -176,7 +176,7 @@ class Covariance:
         f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
         sampled = SampledSource(graph, sampler, seed, n_threads, draw)
         drawn = cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
-        if tell:
+        if warns:
             drawn._sampled_kernel = kernel, scale
         return drawn
 

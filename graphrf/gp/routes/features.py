@@ -62,7 +62,7 @@ class FeaturesRoute:
         return sys.maxsize
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
-        """Those of the given sampler, or of default rows that are twice as long each time.
+        """K by rows of the given sampler, or by default rows that are twice as long each time.
 
         Kernels whose lengthscale is not trained have rows of the length that they need.
         """

@@ -33,7 +33,7 @@ from graphrf.operators.series.walk_operator import doubled_matrix, renumbered_ma
 _TOLERANCE, _SUMMED = 1e-9, 1e-13
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
-# Degrees whose reach the first part of the graph holds; with more, the table begins anew on a larger part.
+# Degrees whose reach the first part of the graph holds; with more, the table is made again on a larger part.
 _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
@@ -154,7 +154,7 @@ class SeriesGram:
         return found
 
     def _start(self, n_degrees: int) -> None:
-        """Begin the table anew, on the part of the graph that so many degrees reach.
+        """Start a table on the part of the graph that so many degrees reach.
 
         A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
         """

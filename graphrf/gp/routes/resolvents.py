@@ -113,7 +113,7 @@ class ResolventFit:
 def resolvents_between(
     precision: SparsePrecision, fit: ResolventFit, blocks: Sequence[np.ndarray], n_threads: int | None
 ) -> list[Resolvents]:
-    """Those of each block, from one sparse factor for each pole."""
+    """Resolvents among the nodes of each block, from one sparse factor for each pole."""
     every = np.unique(np.concatenate(blocks))
     places = [np.searchsorted(every, block) for block in blocks]
     found = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]

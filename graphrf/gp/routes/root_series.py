@@ -15,17 +15,17 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import LONGEST_SERIES, series_length
 from graphrf.operators.series.series_factor import SeriesFactor
 
-# What the series may lack of sum |f_k|, or of the norm of F, if it need not be cut.
+# Share of sum |f_k|, or of the norm of F, that a series which need not be cut may lack.
 _TAIL = 1e-11
 # How much larger than their sum the terms of the series may be: 4 of 16 digits are lost to rounding.
 _CANCELS = 1e4
-# What roots may lack that are singular at the end of the spectrum: they converge like 1 / terms.
+# Share that roots may lack which are singular at the end of the spectrum: they converge like 1 / terms.
 _SINGULAR = 1e-4
-# What a root may lack unsaid, and at all.
-_UNSAID = 0.01
-_AT_ALL = 0.5
-# Places of the spectrum at which the series is compared with the function.
-_LOOKS = 1_000
+# Shares of a root's norm that its series may lack without a warning, and without an error.
+_WITHOUT_WARNING = 0.01
+_WITHOUT_ERROR = 0.5
+# Points of the spectrum at which the series is compared with the function.
+_COMPARED = 1_000
 
 
 class RootSeries(NamedTuple):
@@ -49,7 +49,7 @@ class RootSeries(NamedTuple):
     lacks: tuple[np.ndarray, np.ndarray] | None = None
 
 
-def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell: bool = True) -> RootSeries:
+def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> RootSeries:
     """The root of a kernel by its power series; where that is cut or cancels, by the Chebyshev series of F itself.
 
     The function needs far fewer terms than its power series, and values of it do not cancel. Kernels that have it
@@ -63,7 +63,7 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell
     Warns
     -----
     UserWarning
-        If a hundredth of it may be, unless `tell` is false.
+        If a hundredth of it may be, unless `warns` is false.
     """
     scale = graph.laplacian_scale(kernel.laplacian)
     length = series_length(kernel, scale, _TAIL)
@@ -73,10 +73,10 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell
     lost = kernel.modulation_tail(length, scale) / total if total > 0 else 0.0
     known = type(kernel).root_spectral_function is not Kernel.root_spectral_function
     if not known or (lost <= _TAIL and kernel.cancellation(scale) <= _CANCELS):
-        _check_share(kernel, f"{length} terms of the series", lost, tell)
+        _check_share(kernel, f"{length} terms of the series", lost, warns)
         return RootSeries(factor, f, tail_error(kernel, length, scale))
     coefficients, lost = _chebyshev_root(kernel, scale, factor.width)
-    _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost, tell)
+    _check_share(kernel, f"{coefficients.size - 1} Chebyshev terms", lost, warns)
     factor.know(f, coefficients)
     lacks = _lacks(kernel, scale, factor.width, coefficients) if lost > _TAIL else None
     return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2, lacks)
@@ -84,7 +84,7 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, tell
 
 def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values of K, and of K less the square of the series of F, over the interval of the spectrum."""
-    t = np.cos(np.linspace(0.0, np.pi, _LOOKS))
+    t = np.cos(np.linspace(0.0, np.pi, _COMPARED))
     exact = kernel.spectrum(scale * 0.5 * width * (1 - t), scale)
     return exact, exact - chebval(t, coefficients) ** 2
 
@@ -108,12 +108,12 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
     return best, lost
 
 
-def _check_share(kernel: Kernel, terms: str, lost: float, tell: bool) -> None:
+def _check_share(kernel: Kernel, terms: str, lost: float, warns: bool) -> None:
     """Refuse kernels of whose root next to nothing is left, and warn of those that lose a share of it."""
-    if lost <= _UNSAID:
+    if lost <= _WITHOUT_WARNING:
         return
     message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "
-    if lost > _AT_ALL:
+    if lost > _WITHOUT_ERROR:
         raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
-    if tell:
+    if warns:
         warn(f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`")

@@ -57,8 +57,8 @@ class ConstrainedCholesky(SparseCholesky):
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         found = super().solve(rhs)
-        told = self._sums.T @ (self._sums @ _times(self._inner, rhs))
-        return np.asarray(found - _times(self._inner, told))
+        removed = self._sums.T @ (self._sums @ _times(self._inner, rhs))
+        return np.asarray(found - _times(self._inner, removed))
 
     def root(self, z: np.ndarray) -> np.ndarray:
         return super().root(self._free(z))
@@ -82,8 +82,8 @@ class ConstrainedCholesky(SparseCholesky):
 
     def _free(self, z: np.ndarray) -> np.ndarray:
         """(I - V V^T) z."""
-        told = self._ordered_sums.T @ (self._ordered_sums @ _times(self._half, z))
-        return np.asarray(z - _times(self._half, told))
+        removed = self._ordered_sums.T @ (self._ordered_sums @ _times(self._half, z))
+        return np.asarray(z - _times(self._half, removed))
 
 
 def _by_component(component: np.ndarray) -> sp.csr_array:

@@ -86,7 +86,7 @@ def covariances() -> list[Covariance]:
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
-    cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, tell=False, **options)
+    cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, warns=False, **options)
     sampled = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **{**options, "sampler": grf.RandomWalks(8)})
     wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None

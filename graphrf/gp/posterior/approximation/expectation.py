@@ -99,7 +99,7 @@ class Approximation(NamedTuple):
         return self.sites.shift - self.sites.precision * self.normal.mean
 
     def observations(self, responses: Responses) -> Observations:
-        """Those with normal noise, of variances 1 / counts, whose posterior is q."""
+        """Artificial observations with normal noise of variances 1 / counts, whose posterior is q."""
         targets = self.sites.shift / self.sites.precision
         return Observations(
             responses.nodes, self.sites.precision, targets[:, None], 0.0, responses.basis, responses.place.size
@@ -130,7 +130,7 @@ def approximate(
 ) -> Approximation:
     """Rounds of expectation propagation from some sites, all nodes at once, until q has settled.
 
-    With `enough` they end sooner: where a round changes the evidence by less.
+    Rounds end when one changes the evidence by less than `enough`.
 
     Cost: some five rounds, each what conditioning costs and 61 log densities for each observation.
     """

@@ -187,9 +187,7 @@ def test_settings_that_do_not_go_with_it_are_refused(roads, observed, settings, 
 def test_a_factor_that_does_not_fit_is_refused_with_the_way_out():
     star = grf.load_graph(nx.star_graph(20_000))
     gp = grf.GraphGPRegressor(star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0)
-    with pytest.raises(
-        MemoryError, match=r"no sparse factor; use method='series' or 'features', or .* smaller `nu`"
-    ):
+    with pytest.raises(MemoryError, match=r"no small factor; use method='series' or 'features', .* smaller `nu`"):
         gp.fit([0, 5], [0.0, 1.0])
 
 
@@ -223,10 +221,10 @@ def test_an_order_of_elimination_is_not_found_to_see_that_a_factor_fits(monkeypa
     found = []
     of = Elimination.of
     monkeypatch.setattr(Elimination, "of", lambda *given: found.append(1) or of(*given))
-    precision, kept = factored_precision(graph, kernels)
+    precision, kept = factored_precision(graph, kernels, 1)
     assert (len(found), kept) == (1, kernels)
     first = precision.own_elimination.n_entries
-    # with room for twice the first factor the others have to be looked at
-    monkeypatch.setattr("graphrf.gp.routes.costs.numbers_there", lambda: 2.0 * first)
-    assert factored_precision(graph, kernels)[1] == kernels
+    # with room for three factors of 3.3 times the first one the others have to be ordered
+    monkeypatch.setattr("graphrf.gp.routes.costs.numbers_there", lambda: 5.0 * first)
+    assert factored_precision(graph, kernels, 1)[1] == kernels
     assert len(found) == 3

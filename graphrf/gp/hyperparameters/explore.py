@@ -30,7 +30,7 @@ from graphrf.gp.hyperparameters.grid import (
     log_likelihoods,
     log_sum_exp,
 )
-from graphrf.gp.hyperparameters.mode import find_mode, require_room
+from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.problem import NormalProblem, Problem
@@ -119,8 +119,6 @@ class _Exploration:
 
     def __init__(self, problem: NormalProblem, route: Route, step: Step | None) -> None:
         self._problem, self._route, self._step = problem, route, step
-        if not problem.averages:
-            require_room(problem, route)
         rng = np.random.default_rng(problem.seed)
         nodes = problem.observations.nodes
         size = min(BLOCK, problem.max_train, route.largest_block)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.blas import linear_algebra
-from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.axis import Axis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
@@ -40,19 +39,6 @@ class Mode(NamedTuple):
 
     best: Hyperparameters
     converged: bool
-
-
-def require_room(problem: NormalProblem, route: Route) -> None:
-    """MemoryError where sparse factors of the likelihood of all observations do not fit beside each other."""
-    if route.precision is None:
-        return
-    numbers = max(route.precision.with_kernel(kernel).own_elimination.n_entries for kernel, _ in problem.kernels)
-    require_memory(
-        3 * 8.0 * numbers,  # factors of the prior and the posterior, and the dense blocks of a selected inverse
-        f"the likelihood of all observations by sparse factors of {numbers:.2g} numbers",
-        "pass method='series', by which hyperparameters='mode' takes at most `max_train` observed nodes, or "
-        "hyperparameters='average', which learns from at most 500",
-    )
 
 
 def find_mode(

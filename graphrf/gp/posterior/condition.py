@@ -181,9 +181,9 @@ def condition(
     if solver == "cholesky":
         draw = None  # the whole matrix is here
         require_memory(
-            16.0 * nodes.size**2,  # beside the matrix, rows on the way to it, then its order turned for LAPACK
-            f"the covariance matrix of {nodes.size} observed nodes",
-            "pass solver='cg', or fewer observations",
+            8.0 * (len(parts) + 1) * nodes.size**2,  # the factors, and for one of them its matrix
+            f"the covariance of {nodes.size} observed nodes for {len(parts)} sets of hyperparameters",
+            "pass solver='cg', hyperparameters='mode', or fewer observations",
         )
     longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
     covariances = [
@@ -244,8 +244,12 @@ def _by_precision(
     """The posteriors by the sparse precisions of kernels, which share their orders of elimination."""
     first = precision_of(graph, parts[0].kernel) if precision is None else precision
     own = [first.with_kernel(part.kernel) for part in parts]
-    for each in own:  # found once, before threads ask for them
-        each.own_elimination.require_room()
+    entries = sum(each.own_elimination.n_entries for each in own)  # orders are found before threads ask for them
+    require_memory(
+        8.0 * entries,
+        f"the sparse factors of {len(parts)} sets of hyperparameters",
+        "pass hyperparameters='mode', or method='series'",
+    )
 
     def made(number: int) -> PrecisionPosterior:
         part = parts[number]

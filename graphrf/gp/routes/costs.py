@@ -89,11 +89,16 @@ def deviation_products(graph: Graph) -> float:
 
 
 def factored_precision(
-    graph: Graph, kernels: Sequence[tuple[Kernel, tuple[str, ...]]], precision: KernelPrecision | None = None
+    graph: Graph,
+    kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
+    n_points: int,
+    precision: KernelPrecision | None = None,
 ) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
-    """The sparse precision that kernels share, and those of them for whose factor there is room.
+    """The sparse precision that kernels share, and those of them for whose factors there is room.
 
-    Each comes with what is trained. `precision` is one whose orders of elimination are known.
+    Each comes with the names of its trained hyperparameters. An average over points holds a factor for each of
+    them and for noise alone; a mode holds those of prior and posterior, and the blocks of a selected inverse.
+    `precision` is one whose orders of elimination are known.
 
     Raises
     ------
@@ -102,19 +107,27 @@ def factored_precision(
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
     kept, lacking = [], ""
+    count = n_points + 1 if n_points > 1 else 3
+    most = numbers_there() * min(1.0, 2.0 / count)  # together they may take all of the memory
     fits = 0.0  # so many entries has a matrix whose factor surely fits
     for kernel, names in kernels:
         own = precision.with_kernel(kernel)
         try:
             if own.matrix.nnz > fits:  # an order of elimination is not found only to see what it costs
-                fits = own.matrix.nnz * numbers_there() / (_MARGIN * own.own_elimination.n_entries)
+                entries = own.own_elimination.n_entries
+                if entries > most:
+                    raise FactorTooLargeError(
+                        f"there is no room for {count} sparse factors of {entries:.2g} numbers, which a fit with "
+                        f"{kernel!r} holds"
+                    )
+                fits = own.matrix.nnz * most / (_MARGIN * entries)
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error)
     if not kept:
         raise FactorTooLargeError(
-            f"{lacking}: graphs with hubs or without small separators have no sparse factor; use method='series' "
-            "or 'features', or a kernel of smaller `nu`"
+            f"{lacking}: graphs with hubs or without small separators have no small factor; use method='series' "
+            "or 'features', a kernel of smaller `nu`, or hyperparameters='mode', which holds three factors"
         )
     return precision.with_kernel(kept[0][0]), kept
 

@@ -65,7 +65,7 @@ def make_plan(
         Posteriors that predictions average.
     """
     if method == "precision":
-        precision, fitting = factored_precision(graph, kernels)
+        precision, fitting = factored_precision(graph, kernels, n_points)
         return Plan(PrecisionRoute(graph, precision, n_threads), fitting)
     if method == "auto" and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None:
         return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
@@ -89,8 +89,10 @@ def _cheaper(
     try:
         precision = precision_of(graph, served[0][0])
         first = precision.with_kernel(Matern(nu=1.0)).own_elimination.seconds
-        if automatic:  # the factors of some may not fit
-            precision, served = factored_precision(graph, served, precision)
+        precision, fitting = factored_precision(graph, served, n_points, precision)
+        if len(fitting) < len(served) and not automatic:
+            return None
+        served = fitting
         factor = max(precision.with_kernel(kernel).own_elimination.seconds for kernel, _ in served)
     except (FactorTooLargeError, ImportError, ValueError):
         return None

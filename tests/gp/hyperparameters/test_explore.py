@@ -17,6 +17,7 @@ from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.routes import gram
 from graphrf.gp.routes.precision import PrecisionRoute
 from graphrf.operators.precision.markov import SparsePrecision
+from graphrf.operators.sparse import ordering
 
 
 @pytest.fixture(scope="module")
@@ -102,20 +103,21 @@ def test_the_mode_is_the_maximum_of_the_posterior(drawn, method):
     assert gp.n_points_ == 1
 
 
-def test_the_mode_by_sparse_factors_is_refused_before_the_work(drawn, monkeypatch):
-    """Three times the factor's numbers do not fit; the average, which needs no exact likelihood, still does."""
+@pytest.mark.parametrize(("hyperparameters", "factors"), [("mode", 3), ("average", 9)])
+def test_sparse_factors_that_do_not_fit_beside_each_other_are_refused_before_the_work(
+    drawn, monkeypatch, hyperparameters, factors
+):
     graph, nodes, y = drawn
     entries = SparsePrecision(graph, grf.Matern(nu=2.0)).own_elimination.n_entries
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    settings = {"kernel": grf.Matern(nu=2.0), "method": "precision", "seed": 0}
-    mode = grf.GraphGPRegressor(graph, hyperparameters="mode", **settings)
-    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * entries)
-    assert mode.fit(nodes, y).converged_
-    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * entries - 1)
-    assert grf.GraphGPRegressor(graph, **settings).fit(nodes, y).converged_
+    settings = {"kernel": grf.Matern(nu=2.0), "seed": 0}
+    gp = grf.GraphGPRegressor(graph, hyperparameters=hyperparameters, **settings)
+    monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries)
+    assert gp.fit(nodes, y).method_ == gp.set_params(method="precision").fit(nodes, y).method_ == "precision"
+    monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries - 16)
+    assert gp.set_params(method="auto").fit(nodes, y).method_ == "series"
     monkeypatch.setattr(PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps"))
-    with pytest.raises(MemoryError, match="pass method='series'"):
-        mode.fit(nodes, y)
+    with pytest.raises(MemoryError, match=f"no room for {factors} sparse factors .* use method='series'"):
+        gp.set_params(method="precision").fit(nodes, y)
 
 
 def test_the_mode_is_sought_with_little_and_with_much_noise(drawn, monkeypatch):
@@ -190,3 +192,14 @@ def test_several_hyperparameters_of_a_kernel_are_all_trained(drawn):
     assert gp.kernel_.nu != 1.5
     assert len({point.kernel.nu for point in gp._given.points}) == 1
     assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
+
+
+def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
+    """Eight or nine posteriors hold a matrix each: room for two does not do."""
+    graph, nodes, y = drawn
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
+    settings = {"method": "series", "seed": 0}
+    with pytest.raises(MemoryError, match="pass solver='cg', hyperparameters='mode'"):
+        grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
+    assert grf.GraphGPRegressor(graph, hyperparameters="mode", **settings).fit(nodes, y).n_points_ == 1

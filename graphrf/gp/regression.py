@@ -336,7 +336,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             that are collinear at the observed nodes; a directed graph; settings out of range; a lengthscale that
             is too long for the series. The regressor is then not fitted, even if it was before.
         MemoryError
-            If the sparse factors of method="precision", or the covariance matrices of the observed nodes, do not fit.
+            If the sparse factors of method="precision", or the covariances of the observed nodes, do not fit.
 
         Warns
         -----

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import log_softmax, ndtri, softmax
 from scipy.stats import qmc
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -19,11 +20,14 @@ from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.parameters import Parameters
-from graphrf.gp.model.estimator import NodeEstimator, checked_weights
+from graphrf.gp.model.alignment import observed_rows
+from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_nothing
 from graphrf.gp.model.prior import FLAT
-from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior, observed
+from graphrf.gp.model.progress import Step, step_bar
+from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_products
@@ -32,7 +36,6 @@ from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.gp.routes.rows import slices
 from graphrf.graph.graph import Graph
-from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.contract import Sampler
@@ -98,6 +101,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Seed of features, training subset and integration points; None draws one, which `seed_` records.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
+    progress : bool
+        Show progress on standard error.
 
     Attributes
     ----------
@@ -171,6 +176,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         max_train: int = 300,
         seed: int | None = None,
         n_threads: int | None = None,
+        progress: bool = False,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -183,6 +189,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.max_train = max_train
         self.seed = seed
         self.n_threads = n_threads
+        self.progress = progress
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -195,7 +202,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             Repeats are repeated observations. Without `labels` a dictionary of nodes and labels, or a Series of
             pandas, whose index holds the nodes: keys are names (`Graph.index`).
         labels : array_like, shape (n,), optional
-            Strings or integers, of two classes or more.
+            Strings or integers, of two classes or more. Missing ones (None, NaN, empty text) and -1 mean that a
+            node has no label, as in scikit-learn, with a warning; of only two classes, -1 may be one.
         sample_weight : float or array_like, shape (n,), optional
             w >= 0: a label counts as w labels of its node, one of weight 0 is left out.
 
@@ -224,18 +232,18 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
-        for name in [name for name in vars(self) if name.endswith("_") or name in ("_mode", "_labels")]:
-            delattr(self, name)  # so that a fit that fails leaves nothing of the one before
-        self._keep_columns(nodes, labels)
+        forget(self, ("_mode", "_labels", "_titles"))
+        self._keep_titles(nodes, labels)
         kernel, names = checked_prior(self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
-        positions, labels = observed(self.graph, nodes, labels, "labels")
-        weights = checked_weights(sample_weight, positions.size)
-        classes, codes = checked_labels(labels, positions.size, weights)
-        if weights is not None:
-            positions, weights = positions[weights > 0], weights[weights > 0]
-        known = Labels.of(positions, codes, classes.size, weights)
+        checks.flag("progress", self.progress)
+        positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
+        weights = checked_weights(rows.taken("sample_weight", sample_weight), positions.size)
+        classes, labelled, codes = checked_labels(labels, positions.size, weights)
+        positions = positions[labelled]
+        known = Labels.of(positions, codes, classes.size, None if weights is None else weights[labelled])
+        warn_of_few(positions.size, bool(names) or self.output_scale is None)
         n_observed = known.nodes.size
         if self.predictive == "integrated" and n_observed > _most_integrated(classes.size):
             raise ValueError(
@@ -255,8 +263,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         n_train = min(self.max_train, n_observed, plan.route.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
-        with linear_algebra(n_train, self.n_threads):
-            found, self.sampler_ = self._trained(plan.route, seen, kernel, names)
+        with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
+            found, self.sampler_ = self._trained(plan.route, seen, kernel, names, bar.update)
+        self._warn_of_nothing(found.log_posterior, seen, names)
         self.kernel_ = found.model.kernel
         self.output_scale_ = found.model.output_scale
         self.log_marginal_likelihood_ = found.log_posterior
@@ -297,7 +306,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return made
 
     def _trained(
-        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...]
+        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...], step: Step
     ) -> tuple[LatentMode, Any]:
         """The best hyperparameters, and the sampler of their rows; rows are longer while they end too early."""
         start: Model | None = None
@@ -308,7 +317,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             axis = Axis.of(self.graph, kernel, names, grams.longest)
             parameters = Parameters(kernel, names, axis.ranges)
             space = LatentSpace(parameters, scale, Likelihood(), FLAT, unit=_UNIT, length_unit=1.0)
-            found = find_latent_mode(space, ClassEvidence(grams.each[0], seen, self.normalize), start)
+            found = find_latent_mode(space, ClassEvidence(grams.each[0], seen, self.normalize, step), start)
             start = found.model
             longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
             if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
@@ -318,6 +327,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         trained = found.model.kernel
         grams.check(trained)
         return found, route.sampler_for([trained], seen.nodes.size, grams.sampler)
+
+    def _warn_of_nothing(self, log_evidence: float, seen: Labels, names: tuple[str, ...]) -> None:
+        """Compare the evidence with that of labels drawn by the classes' shares alone."""
+        if self.output_scale is None:
+            alone = float((seen.counts * log_softmax(seen.bias)).sum())
+            n = int(seen.counts.sum())
+            warn_of_nothing(schwarz_factor(log_evidence, alone, 1 + len(names), max(n, 1)), n, "the labels")
 
     def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
         """Precision of the trained kernel; if that is singular and was not asked for, None and the series."""
@@ -399,13 +415,25 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                     result[block] = integrated_softmax(mean, spread, normals)
         result = result[inverse]
         if checks.flag("as_frame", as_frame):
-            return frame_of_nodes(self.graph, positions, dict(zip(self.classes_.tolist(), result.T, strict=True)))
+            return self._frame(nodes, dict(zip(self.classes_.tolist(), result.T, strict=True)))
         return result
 
-    def predict(self, nodes: Any = None) -> np.ndarray:
-        """The most probable class of each node, shape (q,)."""
-        best = self.predict_proba(nodes).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+    def predict(self, nodes: Any = None, *, as_frame: bool = False) -> Any:
+        """The most probable class of each node, shape (q,); as a data frame, with its probability."""
+        probabilities = self.predict_proba(nodes)
+        best = self.classes_[probabilities.argmax(axis=1)]
+        if not checks.flag("as_frame", as_frame):
+            return np.asarray(best)
+        return self._frame(nodes, {"class": best, "probability": probabilities.max(axis=1)})
+
+    def score(self, nodes: Any, labels: Any = None, sample_weight: Any = None) -> float:
+        """The fraction of nodes whose most probable class is their label; arguments as in `fit`."""
+        self._check_fitted()
+        if labels is not None:
+            self._queried(nodes)  # whose column must be that of `fit`
+        positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
+        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        return float(accuracy_score(labels, self.predict(self.graph.positions(positions)), sample_weight=weights))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_mode")

@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -16,32 +17,35 @@ from graphrf._base.memory import require_memory
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
-from graphrf.gp.model.answers import check_deviations, deviations_like
-from graphrf.gp.model.estimator import NodeEstimator, forget, without_alpha
+from graphrf.gp.model.alignment import Rows, observed_rows, reordered, rows_of
+from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
+from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, without_alpha
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
+from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import node_bar, step_bar
-from graphrf.gp.model.responses import checked_responses
+from graphrf.gp.model.responses import checked_responses, for_each
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.posterior.condition import Conditions, condition, conditions_of, known
 from graphrf.gp.posterior.latent import approximated
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, checked_levels
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.routes.costs import choose_deviations
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.graph.graph import Graph
-from graphrf.graph.tables import frame_of_nodes
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
 from graphrf.sampling.contract import Sampler
+
+_LEFT_OUT = "leave these nodes out"
 
 
 class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
@@ -309,6 +313,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
             Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
             data frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
+            Whatever has labels, here and in every argument below, is aligned by them: by the index that it shares
+            with `nodes` or `y`, or by the names of nodes; labels that match neither are refused.
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: scale them to similar units first. Other
             likelihoods accept a single output.
@@ -318,8 +324,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             array in `noise` they are split with the nodes by scikit-learn, as in cross-validation.
         x : array_like, shape (n,) or (n, b), or data frame, optional
             Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
-            the mean is c + x b. The columns of a data frame name the coefficients; where `nodes` is a Series, its
-            rows are found by their labels. Covariates of all nodes may be given as `mean` instead.
+            the mean is c + x b. The columns of a data frame name the coefficients. Covariates of all nodes may be
+            given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
@@ -356,14 +362,16 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
         training by the series.
         """
-        forget(self, ("_posterior", "_given", "_mean_function"))
-        self._keep_columns(nodes, y)
+        forget(self, ("_posterior", "_given", "_mean_function", "_titles"))
+        self._keep_titles(nodes, y, self.mean)
         problem = make_problem(
             self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
             trials=trials,
         )  # fmt: skip
+        warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
+            warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
         plan = make_plan(
             self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
             automatic=self._is_automatic and problem.trained, sampler=self.sampler,
@@ -402,7 +410,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         self.kernel_, self.sampler_ = given.kernel, given.sampler
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
-            self.noise_ = given.noise if np.ndim(self.noise) == 0 else np.asarray(self.noise, dtype=np.float64)
+            own = reordered(self.noise, None)
+            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64)
         else:
             self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
@@ -518,7 +527,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         about 64 MB; m^2 numbers where observed nodes are asked for with Cholesky; 3 N x 16 numbers for draws.
         """
         if checks.flag("as_frame", as_frame):
-            return self._predicted_frame(nodes, return_std, return_cov, x, quantiles, latent)
+            found = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
+            return self._frame(nodes, columns_of(found, return_std, return_cov, quantiles))
         self._check_fitted()
         if x is not None:
             return self._with_covariates(nodes, x).predict(
@@ -578,21 +588,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             covariance = self._posterior.covariances(distinct)
         return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
 
-    def _predicted_frame(
-        self, nodes: Any, return_std: bool | str, return_cov: bool, x: Any, quantiles: Any, latent: bool
-    ) -> Any:
-        """The result of `predict` as a data frame."""
-        if return_cov:
-            raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
-        found = self.predict(nodes, return_std, x=x, quantiles=quantiles, latent=latent)
-        if quantiles is not None:
-            columns: dict[Any, Any] = dict(zip(checked_levels(quantiles).tolist(), found.T, strict=True))
-        else:
-            columns = dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
-        if not self._given.single:
-            columns = {(name, j): values[:, j] for name, values in columns.items() for j in range(values.shape[1])}
-        return frame_of_nodes(self.graph, super()._queried(nodes), columns)
-
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Variances of f at distinct nodes, exact or sampled."""
         if self._exact_deviations(distinct.size):
@@ -631,6 +626,99 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if return_std == "observation":
             variance = variance + law.observation_variance()
         return mean[inverse], np.sqrt(variance)[inverse]
+
+    def probability(
+        self,
+        nodes: Any = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        x: Any = None,
+        latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
+        """The probability that f, or the expected observation, exceeds a threshold (exceedance), or is below one.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> line = grf.from_edges(range(4), range(1, 5))
+        >>> gp = grf.GraphGPRegressor(line, kernel=grf.Diffusion(1.0), output_scale=1.0, noise=0.01, optimize=False)
+        >>> gp.fit([0, 4], [2.0, -2.0]).probability([0, 2, 4], above=0.0).round(2)
+        array([1. , 0.5, 0. ])
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+        above, below : float
+            The threshold; with both, the probability of what is between.
+        x
+            Covariates, as in `predict`.
+        latent : bool
+            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the expected observation
+            at exposure 1 (rate, probability).
+        as_frame : bool
+            As in `predict`, with the column "probability".
+
+        Returns
+        -------
+        ndarray, shape (q,)
+
+        Raises
+        ------
+        ValueError
+            Without a threshold, or for several outputs.
+
+        Notes
+        -----
+        The area of the normal distribution of f at each node, or of their mixture over hyperparameters. Cost: that
+        of standard deviations.
+        """
+        self._check_fitted()
+        low, high = checked_bounds(above, below)
+        if x is not None:
+            return self._with_covariates(nodes, x).probability(
+                nodes, above=above, below=below, latent=latent, as_frame=as_frame
+            )
+        if not self._given.single:
+            raise checks.value_error("above", "is for one output; fit outputs one at a time")
+        if self._is_response(False, False, None, latent):
+            low, high = sorted(map(self.likelihood_.latent_at, (low, high)))
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+            found = self._marginals(distinct, bar).probability(low, high)[inverse]
+        return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+
+    def score(
+        self, nodes: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None, exposure: Any = None,
+        trials: Any = None,
+    ) -> float:  # fmt: skip
+        """The coefficient of determination R^2 of the predicted means; 1 is best, and their average has 0.
+
+        With exposures or trials, of expected counts: the predicted rate or probability times these.
+
+        Parameters
+        ----------
+        nodes, y, sample_weight, exposure, trials
+            See `fit`.
+        x
+            Covariates, as in `predict`.
+
+        Returns
+        -------
+        float
+        """
+        self._check_fitted()
+        positions, y, rows = self._observed_rows(nodes, y)
+        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        factors = [rows.taken("exposure", exposure), rows.taken("trials", trials)]
+        if not hasattr(self, "likelihood_"):
+            refuse_counts(exposure, trials)
+        predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
+        for name, factor in zip(("exposure", "trials"), factors, strict=True):
+            known = for_each(name, factor, rows.n)
+            predicted = predicted if known is None else predicted * known
+        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
     def sample(
         self,
@@ -760,7 +848,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         return np.asarray(draws + np.sqrt(noise)[own] * rng.standard_normal(draws.shape))
 
     def log_density(
-        self, nodes: Any, y: Any, *, x: Any = None, exposure: Any = None, trials: Any = None
+        self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
     ) -> np.ndarray:
         """Log predictive densities (for counts, probabilities) of single observations at nodes.
 
@@ -787,7 +875,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         self._check_fitted()
         if x is not None:
             return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
-        positions = self._queried(nodes)
+        positions, y, rows = self._observed_rows(nodes, y)
+        exposure, trials = rows.taken("exposure", exposure), rows.taken("trials", trials)
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
@@ -799,6 +888,13 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         mean, std = self.predict(positions, return_std="observation")
         z = (given[:, 0] if single else given) - mean
         return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+    def _observed_rows(self, nodes: Any, y: Any) -> tuple[np.ndarray, Any, Rows]:
+        """Positions of nodes, what was observed there, and the rows of these."""
+        if y is not None:
+            super()._queried(nodes)  # whose column must be that of `fit`
+        positions, y, rows = observed_rows(self.graph, nodes, y)
+        return self.graph.positions(positions), y, rows
 
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
@@ -821,7 +917,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         """A copy of the regressor, with covariates of these nodes."""
         positions = super()._queried(nodes)
         other, before = copy.copy(self), self._given.covariates
-        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x))
+        rows = rows_of(self.graph, nodes, positions)
+        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x, rows))
         if before is not None:
             known = before.known.copy()
             known[positions] = True

@@ -13,7 +13,6 @@ from graphrf._base.lazy import missing
 from graphrf.graph.edges import ends_of_edges, positions_of_ends
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
-from graphrf.graph.graph import Graph
 from graphrf.graph.notices import is_weight
 
 
@@ -105,18 +104,28 @@ def _numbers(title: str, column: Any) -> np.ndarray:
         raise checks.type_error("weight", f"must name a column of numbers, got {short(title)}") from None
 
 
-def frame_of_nodes(graph: Graph, positions: np.ndarray, columns: Mapping[Any, Any]) -> Any:
-    """A data frame of pandas with a row for each node, indexed by the nodes' names.
+def frame_of(
+    names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
+) -> Any:
+    """A data frame of pandas with a row for each name.
 
     Parameters
     ----------
-    graph : Graph
-    positions : ndarray of int64, shape (q,)
+    names : sequence of q names
+        Tuples of one length become a MultiIndex.
     columns : mapping of titles to values, shape (q,) each
+    titles : sequence, optional
+        Of the levels of the index.
     """
     try:
         import pandas
     except ModuleNotFoundError as error:
         raise missing(error, "as_frame=True") from error
-    names = [graph.nodes[position] for position in positions.tolist()]
-    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name="node", tupleize_cols=False))
+    lengths = {len(name) if isinstance(name, tuple) else 1 for name in names}
+    n_levels = lengths.pop() if len(lengths) == 1 else 1
+    titles = list(titles) if titles is not None and len(titles) == n_levels else None
+    if n_levels > 1:
+        index = pandas.MultiIndex.from_tuples(names, names=titles)
+    else:
+        index = pandas.Index(names, name="node" if titles is None else titles[0], tupleize_cols=False)
+    return pandas.DataFrame(dict(columns), index=index)

@@ -10,6 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, check_sampler, decoded, encoded
 from graphrf.gp.files.saved import Saved
+from graphrf.gp.model.alignment import for_all_nodes
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
@@ -40,13 +41,15 @@ class SavedRegressor(Saved):
         observations = given.observations
         settings = self.get_params(deep=False)
         del settings["graph"], settings["draw"]
+        if np.ndim(self.noise) or isinstance(self.noise, Mapping):
+            settings["noise"] = self.noise_
         if isinstance(self.prior, Mapping):
             settings["prior"] = checked_hyperprior(self.prior)
         arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
         arrays["offset"] = given.offset
         names: tuple[str, ...] = ()
         if not isinstance(self.mean, str):
-            mean = settings.pop("mean")
+            mean = for_all_nodes(self.graph, "mean", settings.pop("mean"))
             arrays["covariates"] = np.asarray(mean, dtype=np.float64)
             names = column_names(mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1])
         if given.covariates is not None:

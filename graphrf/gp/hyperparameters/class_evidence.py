@@ -9,6 +9,7 @@ import numpy as np
 
 from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence
 from graphrf.gp.routes.gram import Gram
 from graphrf.kernels.kernel import Kernel
@@ -25,11 +26,14 @@ class ClassEvidence:
     labels : Labels
     normalize : bool
         Whether K_ij is divided by sqrt(K_ii K_jj).
+    step : callable, optional
+        Called at every evaluation.
     """
 
     gram: Gram
     labels: Labels
     normalize: bool
+    step: Step | None = None
     # weights of the last mode, near which the next one is
     _last: np.ndarray | None = field(default=None, init=False)
 
@@ -37,6 +41,8 @@ class ClassEvidence:
         return model.output_scale
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
+        if self.step is not None:
+            self.step()
         try:
             matrix, changes = self._prior(model.kernel, model.output_scale, names)
             result = evidence(matrix, self.labels.counts, self.labels.bias, start=self._last)

@@ -33,6 +33,7 @@ from graphrf.gp.hyperparameters.grid import (
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
+from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.costs import TRAINED
@@ -335,10 +336,5 @@ class _Exploration:
         warn_of_end(kernel, longest, self._mass_at_end(found), self._route)
 
     def _warn_of_nothing(self, log_factor: float) -> None:
-        n = self._problem.observations.n_total
-        if n >= 20 and log_factor < 0 < self._problem.prior.noise_alone:  # fewer cannot decide it
-            warn(
-                "the graph explains y no better than independent values would (Bayes factor "
-                f"{math.exp(log_factor):.2g} from {n} observations): are nodes and y in the same order? If they "
-                "are, predictions are hardly better than the mean"
-            )
+        if self._problem.prior.noise_alone > 0:
+            warn_of_nothing(log_factor, self._problem.observations.n_total)

@@ -38,6 +38,7 @@ from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation import Sites, independent_sites
@@ -133,6 +134,7 @@ class _Exploration:
         if route.name == "features":  # whose rows have one Laplacian and one length
             found = [max(found, key=lambda own: log_sum_exp(own.log_weights))]
         self._warn_of_ends(found)
+        self._warn_of_nothing(found)
         points = self._points(found)
         best, grams = self._best(found)
         kernels = [best.kernel, *(point.kernel for point in points)]
@@ -272,6 +274,21 @@ class _Exploration:
             )
             points.append(with_exact_scale(self._problem, self._route, point))
         return points
+
+    def _warn_of_nothing(self, found: Sequence[_Sample]) -> None:
+        """Compare the evidence with that of independent latent values, at the same scales and likelihoods."""
+        first = found[0]
+        if self._problem.output_scale is not None or not first.vectors.shape[1]:
+            return
+        matrices = [np.eye(own.nodes.size) for own in self._responses]
+        models = [
+            first.model(k, vector) for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
+        ]
+        alone = np.array([self._temper * self._evidence(own, own.output_scale, matrices) for own in models])
+        kernels = np.concatenate([sample.log_weights for sample in found])
+        n_kernels = sum(len(sample.spaces) for sample in found)
+        log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
+        warn_of_nothing(log_factor, self._problem.responses.place.size)
 
     def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
         total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))

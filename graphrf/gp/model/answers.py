@@ -1,12 +1,49 @@
-"""Predictions with standard deviations or covariances: how they are asked for, and their shape."""
+"""Predictions: how they are asked for, their shape, and the titles of their data frames."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.model.alignment import labels_of
+from graphrf.graph.tables import frame_of
+
+
+class Titles(NamedTuple):
+    """Titles of rows and columns, as in the data frames of `fit`; None where these had none."""
+
+    levels: tuple[Hashable, ...] | None = None  # of the index
+    outputs: tuple[Hashable, ...] | None = None
+
+    @classmethod
+    def of(cls, outputs: Any, *tables: Any) -> Titles:
+        """Of the first table whose index has titles, and of the columns of the outputs."""
+        levels = next(filter(None, map(levels_of, tables)), None)
+        columns = getattr(outputs, "columns", None)
+        return cls(levels, None if columns is None else tuple(columns))
+
+    def frame(self, names: Sequence[Hashable], columns: Mapping[str, np.ndarray], nodes: Any = None) -> Any:
+        """A data frame with a row for each name; columns of several outputs are pairs of titles."""
+        table: dict[Any, np.ndarray] = {}
+        for title, values in columns.items():
+            if values.ndim == 1:
+                table[title] = values
+            else:
+                outputs = range(values.shape[1]) if self.outputs is None else self.outputs
+                table |= {(title, output): own for output, own in zip(outputs, values.T, strict=True)}
+        return frame_of(names, table, levels_of(nodes) or self.levels)
+
+
+def levels_of(table: Any) -> tuple[Hashable, ...] | None:
+    """The titles of the levels of an index, or of what has one; None if there are none."""
+    labels, numbered = labels_of(table)
+    titles = getattr(table if labels is None else labels, "names", None)
+    if numbered or titles is None or callable(titles) or all(title is None for title in titles):
+        return None
+    return tuple(titles)
 
 
 def check_deviations(return_std: Any, return_cov: Any = False) -> None:
@@ -31,3 +68,31 @@ def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Standard deviations in the shape of the mean (q, p), of variances (q,) that all outputs share, or (q, p)."""
     std = np.sqrt(variance)
     return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
+
+
+def columns_of(found: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
+    """Predictions by the titles of their columns: "mean" and "std", or the levels of quantiles."""
+    if return_cov:
+        raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
+    if quantiles is not None:
+        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(found, -1, 0), strict=True))
+    return dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
+
+
+def checked_levels(quantiles: Any) -> np.ndarray:
+    """Levels of quantiles, in (0, 1)."""
+    levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
+    if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
+        raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")
+    return levels
+
+
+def checked_bounds(above: Any, below: Any) -> tuple[float, float]:
+    """The ends of the interval of which a probability is asked for."""
+    if above is None and below is None:
+        raise checks.value_error("above", "or `below` must be given: the threshold whose probability is asked for")
+    low = -np.inf if above is None else checks.number("above", above)
+    high = np.inf if below is None else checks.number("below", below)
+    if low >= high:
+        raise checks.value_error("above", f"must be less than `below`, got {low:g} and {high:g}")
+    return low, high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metadata_routing import UNUSED
 
 from graphrf._base import checks
+from graphrf.gp.model.answers import Titles
 from graphrf.graph.graph import Graph, given_nodes
 
 _Parameters = ParamSpec("_Parameters")
@@ -38,6 +39,7 @@ class NodeEstimator(BaseEstimator):
     """Nested parameters, tags and the names of columns; the only feature is the node."""
 
     graph: Graph
+    _titles = Titles()
 
     # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be requested.
     __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
@@ -108,11 +110,15 @@ class NodeEstimator(BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
 
-    def _keep_columns(self, nodes: Any, y: Any) -> None:
-        """Keep the name of the column of a data frame that held the nodes in `fit`, beside `y`."""
+    def _keep_titles(self, nodes: Any, y: Any, mean: Any = None) -> None:
+        """Keep the titles of data frames: of the nodes' column beside `y`, of their index, and of outputs."""
         names = _columns(nodes)
         if y is not None and names is not None:
             self.feature_names_in_ = names
+        rows = (
+            () if y is not None and hasattr(nodes, "iloc") else (nodes, y)
+        )  # else an index of rows, not of nodes
+        self._titles = Titles.of(nodes if y is None else y, *rows, mean)
 
     def _queried(self, nodes: Any) -> np.ndarray:
         """Positions of queried nodes; a data frame's column must have the name that it had in `fit`."""
@@ -123,6 +129,11 @@ class NodeEstimator(BaseEstimator):
                 f"`nodes` has the columns {list(names)}, and had {list(known)}"
             )
         return given_nodes(self.graph, nodes)
+
+    def _frame(self, nodes: Any, columns: Mapping[Any, np.ndarray]) -> Any:
+        """A data frame with a row for each of the nodes."""
+        names = [self.graph.nodes[position] for position in NodeEstimator._queried(self, nodes).tolist()]
+        return self._titles.frame(names, columns, nodes)
 
 
 def _fields(value: Any) -> list[str]:

@@ -7,6 +7,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
+
+# Words that stand for a missing label where there is no better way.
+_PLACEHOLDERS = frozenset(
+    (
+        "?",
+        "-",
+        "--",
+        "-1",
+        "na",
+        "n/a",
+        "nan",
+        "none",
+        "null",
+        "nil",
+        "unknown",
+        "missing",
+        "unlabelled",
+        "unlabeled",
+    )
+)
 
 
 class Labels(NamedTuple):
@@ -35,31 +56,66 @@ class Labels(NamedTuple):
         return Labels(self.nodes[chosen], self.counts[chosen], self.bias)
 
 
-def checked_labels(labels: Any, n: int, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The classes that occur among the labels of `n` nodes, sorted, and the place of each label among them.
+def checked_labels(
+    labels: Any, n: int, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The classes of the labels of `n` nodes, sorted, which nodes have a label, and the place of each among them.
 
-    Of labels with weights only those are left whose weights are positive.
+    Missing labels and -1, scikit-learn's mark, mean that there is none; so does a weight of 0.
     """
+    if n == 0:
+        raise checks.value_error("nodes", "must hold at least one node, got none")
     array = checks.array("labels", labels)
     if array.ndim and array.dtype.kind in "US" and any(isinstance(label, float) for label in labels):
         array = np.array(labels, dtype=object)  # among words numpy makes the word "nan" of what is missing
-    if n == 0:
-        raise checks.value_error("nodes", "must hold at least one node, got none")
     if array.shape == (n, 1):
         array = array[:, 0]
     if array.shape != (n,):
         raise checks.value_error(
             "labels", f"must have shape ({n},), one label for each node of `nodes`, got {array.shape}"
         )
-    array = _words_or_integers(array)
-    classes, codes = np.unique(array if weights is None else array[weights > 0], return_inverse=True)
+    labelled = _are_labels(array)
+    array = _words_or_integers(array[labelled])
+    if weights is not None:
+        array, labelled = array[weights[labelled] > 0], labelled & (weights > 0)
+    classes, codes = np.unique(array, return_inverse=True)
     if classes.size < 2:
-        raise checks.value_error(
-            "labels",
-            f"must hold at least two classes, got one class only, {classes.tolist()[0]!r}: there is nothing to "
-            "learn",
+        got = f"one class only, {classes.tolist()[0]!r}" if classes.size else "none"
+        raise checks.value_error("labels", f"must hold at least two classes, got {got}: there is nothing to learn")
+    named = [name for name in classes.tolist() if str(name).strip().casefold() in _PLACEHOLDERS]
+    if named:
+        warn(
+            f"{', '.join(map(repr, named))} is taken for a class: if it stands for nodes without a label, leave them "
+            "out, or give them the label -1 or None"
         )
-    return classes, codes
+    return classes, labelled, codes
+
+
+def _are_labels(labels: np.ndarray) -> np.ndarray:
+    """Which entries are labels, and neither missing nor -1; with a warning if some are not."""
+    missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
+    unlabelled = np.array([_is_minus_one(label) for label in labels.tolist()], dtype=bool)
+    others = {label for label, no in zip(labels.tolist(), missing | unlabelled, strict=True) if not no}
+    if unlabelled.any() and len(others) < 2:  # then -1 can only be one of two classes
+        warn(
+            "-1 is taken for a class, because there is no other pair of classes, and not for nodes without a label"
+        )
+        unlabelled[:] = False
+    elif unlabelled.any() or missing.any():
+        warn(
+            f"{int((unlabelled | missing).sum())} of {labels.size} labels are -1 or missing, which means that these "
+            "nodes have none, as in scikit-learn: leave them out to end this warning"
+        )
+    return ~(missing | unlabelled)
+
+
+def _is_missing(label: Any) -> bool:
+    kind = type(label).__name__
+    return label is None or kind in ("NAType", "NaTType") or label == "" or (kind == "float" and label != label)
+
+
+def _is_minus_one(label: Any) -> bool:
+    return isinstance(label, int | float) and not isinstance(label, bool) and label == -1
 
 
 def _words_or_integers(labels: np.ndarray) -> np.ndarray:

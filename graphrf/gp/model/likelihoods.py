@@ -25,6 +25,9 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _LARGEST_COUNT = 2.0**53
 # Shares of 0 and of all stand for a little more and a little less.
 _LITTLE = 0.5
+# Beyond it no expected observation is sought.
+_LARGEST_LATENT = 1e150
+_BISECTIONS = 100
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -94,6 +97,28 @@ class Likelihood:
         raise NotImplementedError(f"{type(self).__name__} has no `sample`, which draws of observations need")
 
     # -- what has a default ------------------------------------------------------------------------
+
+    def latent_at(self, value: float) -> float:
+        """The f whose expected observation is `value`; infinite beyond all expected observations."""
+        sign = 1.0 if self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)) else -1.0
+        if math.isinf(value):
+            return sign * value
+
+        def is_less(f: float) -> bool:
+            with np.errstate(over="ignore"):
+                return bool(self.mean(np.array(sign * f)) < value)
+
+        low, high = -1.0, 1.0
+        while low > -_LARGEST_LATENT and not is_less(low):
+            low *= 2
+        while high < _LARGEST_LATENT and is_less(high):
+            high *= 2
+        if not is_less(low) or is_less(high):
+            return sign * math.copysign(math.inf, low if not is_less(low) else high)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if is_less(middle) else (low, middle)
+        return sign * 0.5 * (low + high)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         """Observations, shape (n,), as the other methods take them: of this shape, or (k, n) where each is several

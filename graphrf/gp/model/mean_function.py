@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.model.settings import observed
-from graphrf.graph.graph import Graph
+from graphrf.gp.model.alignment import Rows
 
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this share of the largest count as 0.
@@ -55,9 +53,9 @@ class Covariates(NamedTuple):
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, x: Any, labels: Sequence[Any] | None, positions: np.ndarray, n_nodes: int) -> Covariates:
-        """Covariates with a row for each observation; a data frame is read by `labels`, if there are any."""
-        table, names = checked_table(x, labels, positions.size)
+    def of(cls, x: Any, rows: Rows, positions: np.ndarray, n_nodes: int) -> Covariates:
+        """Covariates with a row for each observation."""
+        table, names = checked_table(x, rows)
         distinct, first, place = np.unique(positions, return_index=True, return_inverse=True)
         unlike = np.flatnonzero((table != table[first][place]).any(axis=1))
         if unlike.size:
@@ -150,11 +148,11 @@ class MeanFunction(NamedTuple):
             )
         return cls(basis, centre, width, names)
 
-    def with_rows(self, nodes: np.ndarray, x: Any) -> np.ndarray:
+    def with_rows(self, nodes: np.ndarray, x: Any, rows: Rows) -> np.ndarray:
         """The basis with other covariates at nodes, a row for each, whose columns must be those of `fit`."""
         if not self.width.size:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
-        table, names = checked_table(x, None, nodes.size)
+        table, names = checked_table(x, rows)
         if hasattr(x, "columns") and set(names) >= set(self.names):
             table = table[:, [names.index(name) for name in self.names]]
         elif hasattr(x, "columns") and not all(re.fullmatch(r"x\d+", name) for name in self.names):
@@ -201,31 +199,9 @@ class MeanFunction(NamedTuple):
         return coefficients[0] - self.centre @ trend, trend
 
 
-def observed_with(graph: Graph, nodes: Any, y: Any, x: Any) -> tuple[np.ndarray, Any, Covariates | None]:
-    """Positions of the observed nodes, what was observed there, and its covariates.
-
-    Where the labels of `nodes` are names, the rows of a data frame `x` are found by its index.
-    """
-    labels = None
-    if y is None and isinstance(nodes, Mapping):
-        labels = list(nodes)
-    elif y is None and hasattr(nodes, "to_numpy"):
-        labels = list(nodes.index)
-    positions, y = observed(graph, nodes, y)
-    covariates = None if x is None else Covariates.of(x, labels, positions, graph.n_nodes)
-    return positions, y, covariates
-
-
-def checked_table(x: Any, labels: Sequence[Any] | None, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
-    """n rows of covariates as float64 of shape (n, b), and the names of the columns."""
-    x = checks.plain("x", x)
-    if labels is not None and hasattr(x, "loc"):
-        try:
-            x = x.loc[labels]
-        except KeyError:
-            raise checks.value_error(
-                "x", "must have a row for every label of the index of the observations, and lacks some"
-            ) from None
+def checked_table(x: Any, rows: Rows) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Covariates of all rows as float64, shape (n, b), and the names of their columns."""
+    n, x = rows.n, rows.taken("x", x)
     try:
         if hasattr(x, "columns"):
             array = np.column_stack([np.asarray(x[name]) for name in x.columns])

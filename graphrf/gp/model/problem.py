@@ -11,9 +11,10 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
+from graphrf.gp.model.alignment import Rows, for_all_nodes, observed_rows
 from graphrf.gp.model.estimator import checked_weights
 from graphrf.gp.model.likelihoods import Likelihood, checked_likelihood
-from graphrf.gp.model.mean_function import Covariates, MeanFunction, observed_with
+from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
@@ -74,6 +75,11 @@ class Problem:
         raise NotImplementedError
 
     @property
+    def n_observations(self) -> int:
+        """All of them, repeats counted."""
+        raise NotImplementedError
+
+    @property
     def trained(self) -> bool:
         """True if there are hyperparameters to learn."""
         return len(self.kernels) > 1 or bool(self.kernels[0][1]) or self.output_scale is None
@@ -108,6 +114,10 @@ class NormalProblem(Problem):
     @property
     def nodes(self) -> np.ndarray:
         return self.observations.nodes
+
+    @property
+    def n_observations(self) -> int:
+        return int(self.positions.size)
 
     def at(self, nodes: np.ndarray) -> Observations:
         """Observations at some nodes."""
@@ -153,6 +163,10 @@ class LatentProblem(Problem):
         return self.responses.nodes
 
     @property
+    def n_observations(self) -> int:
+        return int(self.responses.place.size)
+
+    @property
     def spread(self) -> float:
         """The prior deviation of the mean's coefficients."""
         return _SPREAD * self.unit
@@ -187,10 +201,12 @@ def make_problem(
         )
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
-    positions, y, covariates = observed_with(gp.graph, nodes, y, x)
+    positions, y, rows = observed_rows(gp.graph, nodes, y)
+    covariates = None if x is None else Covariates.of(x, rows, positions, gp.graph.n_nodes)
     if likelihood is None:
-        return _normal(gp, kernels, positions, y, covariates, sample_weight)
-    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, np.unique(positions), covariates)
+        return _normal(gp, kernels, positions, y, covariates, rows, sample_weight)
+    mean = _mean(gp, np.unique(positions), covariates)
+    exposure, trials = rows.taken("exposure", exposure), rows.taken("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
@@ -205,11 +221,12 @@ def _normal(
     positions: np.ndarray,
     y: Any,
     covariates: Covariates | None,
+    rows: Rows,
     sample_weight: Any,
 ) -> NormalProblem:
     values, single = checked_targets(y, positions.size)
-    noise, precisions = checked_noise(gp.noise, positions.size)
-    weights = checked_weights(sample_weight, positions.size)
+    noise, precisions = checked_noise(rows.taken("noise", gp.noise), positions.size)
+    weights = checked_weights(rows.taken("sample_weight", sample_weight), positions.size)
     if weights is not None:
         precisions = weights if precisions is None else precisions * weights
         kept = weights > 0
@@ -217,12 +234,16 @@ def _normal(
     distinct = np.unique(positions)
     if covariates is not None:
         covariates = covariates.only(distinct)
-    mean = MeanFunction.of(gp.mean, gp.graph.n_nodes, distinct, covariates)
+    mean = _mean(gp, distinct, covariates)
     values, offset = mean.centred(values)
     return NormalProblem(
         gp.graph, kernels, mean, covariates, offset, single, **_shared(gp), positions=positions, values=values,
         precisions=precisions, noise=noise,
     )  # fmt: skip
+
+
+def _mean(gp: Any, observed: np.ndarray, covariates: Covariates | None) -> MeanFunction:
+    return MeanFunction.of(for_all_nodes(gp.graph, "mean", gp.mean), gp.graph.n_nodes, observed, covariates)
 
 
 def _shared(gp: Any) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def checked_responses(
             "y",
             f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
         )
-    y = likelihood.checked(values[:, 0], _for_each("trials", trials, n))
+    y = likelihood.checked(values[:, 0], for_each("trials", trials, n))
     offset = np.zeros(n)
     if exposure is not None:
         if not likelihood.log_link:
@@ -85,7 +85,7 @@ def checked_responses(
                 "exposure",
                 f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
             )
-        factors = _for_each("exposure", exposure, n)
+        factors = for_each("exposure", exposure, n)
         assert factors is not None
         if (factors <= 0).any():
             raise checks.value_error(
@@ -95,7 +95,7 @@ def checked_responses(
     return y, offset
 
 
-def _for_each(name: str, values: Any, n: int) -> np.ndarray | None:
+def for_each(name: str, values: Any, n: int) -> np.ndarray | None:
     """A number for each observation, from one or as many."""
     if values is None:
         return None

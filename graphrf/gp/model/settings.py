@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
-from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Leroux, Matern, RegularizedLaplacian
@@ -70,7 +70,7 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
     _check_drawing(gp)
     if checked_method(gp.method) == "precision" and gp.solver == "cg":
         raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
-    if np.ndim(gp.noise) == 0:
+    if np.ndim(gp.noise) == 0 and not isinstance(gp.noise, Mapping):
         _check_variance("noise", gp.noise)
     checks.flag("progress", gp.progress)
     checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
@@ -241,23 +241,6 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
                 "optimize", f"must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
             )
     return tuple(name for name in own if name in optimize)
-
-
-def observed(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.ndarray, Any]:
-    """Positions of the observed nodes, and what was observed there: `y`, or what `nodes` holds with its nodes.
-
-    The keys of a dictionary, and the index of a Series or data frame, are names.
-    """
-    if y is not None:
-        return given_nodes(graph, nodes), y
-    if isinstance(nodes, Mapping):
-        return graph.index(list(nodes)), list(nodes.values())
-    if hasattr(nodes, "index") and hasattr(nodes, "to_numpy"):
-        return graph.index(list(nodes.index)), nodes.to_numpy()
-    raise checks.type_error(
-        argument,
-        f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
-    )
 
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from graphrf._base import checks
 from graphrf.gp.model.likelihoods import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
 
@@ -60,6 +59,14 @@ class Marginals(NamedTuple):
             result[rows] = tilted(log_density, self.mean[rows], std, points=129).log_mass
         return result
 
+    def probability(self, low: float, high: float) -> np.ndarray:
+        """P(low < f < high), shape (q,)."""
+        std = np.maximum(np.sqrt(self.variance), np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            a, b = (low - self.mean) / std, (high - self.mean) / std
+        # of two probabilities near 1 the difference would be lost
+        return np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
+
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Quantiles of f, shape (q, levels)."""
         return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
@@ -90,6 +97,10 @@ class MarginalMixture(NamedTuple):
         own = np.array([part.log_density(y, offset) for part in self.parts])
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
+    def probability(self, low: float, high: float) -> np.ndarray:
+        """P(low < f < high), shape (q,)."""
+        return np.asarray(self.probabilities @ [part.probability(low, high) for part in self.parts])
+
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts."""
         mean = np.array([part.mean for part in self.parts])[..., None]
@@ -103,11 +114,3 @@ class MarginalMixture(NamedTuple):
                 below = np.tensordot(self.probabilities, ndtr((middle - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
-
-
-def checked_levels(quantiles: Any) -> np.ndarray:
-    """Levels of quantiles, in (0, 1)."""
-    levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
-    if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
-        raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")
-    return levels

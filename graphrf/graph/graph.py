@@ -183,13 +183,17 @@ class Graph:
     def _lookup(self) -> NodeNames:
         return NodeNames(self._names, self.n_nodes)
 
-    def index(self, names: Hashable | Iterable[Hashable]) -> Any:
+    def index(self, names: Any, *, argument: str = "names") -> Any:
         """Positions of nodes given by name.
 
         Parameters
         ----------
-        names : a name, or an iterable of names
-            A string or a tuple is one name.
+        names : a name, or several
+            Several names in a list, an array, a Series, or an index of a data frame (also a MultiIndex, whose
+            entries are tuples); of a data frame each row is a name, a tuple where it has several columns. Integers
+            are names, too; where the nodes have none, they are positions. A string or a tuple is one name.
+        argument : str
+            The name that error messages give to the argument.
 
         Returns
         -------
@@ -199,25 +203,34 @@ class Graph:
         ------
         ValueError
             If a name is not in the graph.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> graph = grf.from_edges([0, 1], [1, 2], nodes=[("a", 1), ("a", 2), ("b", 1)])
+        >>> graph.index(("a", 2)), graph.index([("b", 1), ("a", 1)])
+        (1, array([2, 0]))
         """
-        return self._lookup.index(names)
+        return self._lookup.index(names, argument)
 
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
-        """Positions of nodes given by position or by string name.
+        """Positions of nodes given by position or by name.
 
-        Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers:
-        there, integers that are both names of nodes and positions of other nodes are refused.
-        `graph.positions(integers)` says that they are positions, as the results of `np.flatnonzero` and
-        `rng.permutation` are; `graph.index(integers)` says that they are names. The arrays that these two return,
-        and slices of them, are taken as positions everywhere. What numpy computes from them by arithmetic,
-        `np.unique` or `np.concatenate` has to go through `graph.positions` again.
+        Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers, or
+        by text such as "12": there, integers that are both names of nodes and positions of other nodes are
+        refused, and integers that are no positions are names. `graph.positions(integers)` says that they are
+        positions, as the results of `np.flatnonzero` and `rng.permutation` are; `graph.index(integers)` says that
+        they are names. The arrays that these two return, and slices of them, are taken as positions everywhere.
+        What numpy computes from them by arithmetic, `np.unique` or `np.concatenate` has to go through
+        `graph.positions` again.
 
         Parameters
         ----------
-        nodes : None, array_like of int with shape (n,) or (n, 1), or sequence of str
-            None stands for all nodes. Integers are positions, also where names are integers: for names that are
-            not strings use `graph.index`. Integral floats below 2^24 are accepted, since float32 holds them
-            exactly.
+        nodes : None, or positions or names of nodes, in a list, an array, or a column of a data frame
+            None stands for all nodes. Integers are positions; everything else is a name: text, tuples, and other
+            objects. Shapes are (n,) and (n, 1); rows of several cells, in an array or a data frame, are names that
+            are tuples. A tuple by itself is one name if it is a name, and is refused if it may be a list as well.
+            Integral floats below 2^24 are accepted as positions, since float32 holds them exactly.
         argument : str
             The name that error messages give to the argument.
 
@@ -513,6 +526,12 @@ def require_graph(graph: Any) -> Graph:
 def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
     """Positions of the nodes that a user gave: what every argument of nodes goes through.
 
-    As `Graph.positions`, but ValueError for integers that could be names of other nodes as well.
+    As `Graph.positions`, but integers that are no positions are names, and those that could be names of other
+    nodes as well are a ValueError.
     """
     return graph._lookup.positions(nodes, argument, said=False)
+
+
+def is_one_node(graph: Graph, nodes: Any) -> bool:
+    """True if a user gave one node, such as a name, and not several."""
+    return graph._lookup.is_one(nodes)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf._base.files.foreign import short
+from graphrf.graph.containers import are_integers, is_missing, is_one, numbers_or_names
 
 # Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
 # longer.
@@ -28,104 +30,232 @@ class NodeNames:
         self._n_nodes = n_nodes
 
     @cached_property
+    def _kinds(self) -> set[type]:
+        """The types of the names."""
+        return set(map(type, self._nodes)) if self._named else set()
+
+    @cached_property
     def has_integers(self) -> bool:
         """True if some name is an integer; on first access it checks every name."""
-        return self._named and any(_are_integers(kind) for kind in set(map(type, self._nodes)))
+        return any(map(are_integers, self._kinds))
+
+    @cached_property
+    def _may_be_positions(self) -> bool:
+        """True if some name is a number, or text that looks like an integer."""
+        if any(issubclass(kind, numbers.Real) for kind in self._kinds):
+            return True
+        return self._named and any(isinstance(name, str) and name.isdecimal() for name in self._nodes)
+
+    @cached_property
+    def _has_tuples(self) -> bool:
+        return any(issubclass(kind, tuple) for kind in self._kinds)
 
     @cached_property
     def _table(self) -> dict[Hashable, int]:
         return {name: position for position, name in enumerate(self._nodes)}
 
-    def index(self, names: Hashable | Iterable[Hashable]) -> Any:
+    def index(self, names: Any, argument: str) -> Any:
         """See `Graph.index`."""
-        single = isinstance(names, str | bytes | tuple) or not isinstance(names, Iterable)
-        found = self._found([names] if single else list(names), "names")  # type: ignore[arg-type]
-        return _Position(found[0]) if single else self.known(found)
+        if isinstance(names, tuple) or self.is_one(names):
+            name = names.item() if getattr(names, "ndim", None) == 0 else names
+            return _Position(self._found([name], argument)[0])
+        if isinstance(names, set | frozenset | dict | Iterator):
+            names = list(names)  # whose order is that of the result
+        content = numbers_or_names(argument, names, tuples=True)
+        return self.known(self._found(content if isinstance(content, list) else content.tolist(), argument))
+
+    def is_one(self, nodes: Any) -> bool:
+        """True for one node rather than a list of nodes; a tuple is one if it is a name."""
+        if isinstance(nodes, tuple | frozenset):
+            return self._named and self._holds(nodes)
+        return is_one(nodes)
 
     def known(self, positions: np.ndarray) -> np.ndarray:
         """The same array, which `positions` takes as positions though it may hold names too."""
-        return positions.view(_Positions) if self.has_integers else positions
+        return positions.view(_Positions) if self._may_be_positions else positions
+
+    def positions(self, nodes: Any, argument: str, *, said: bool) -> np.ndarray:
+        """See `Graph.positions`; integers that could be names too are refused, unless `said` to be positions."""
+        if nodes is None:
+            return np.arange(self._n_nodes, dtype=np.int64)
+        if self.is_one(nodes):
+            if not isinstance(nodes, tuple | frozenset):
+                nodes = [nodes]
+            elif not (said and self._are_positions(nodes)):
+                self._refuse_lists(nodes, argument)
+                return self._found([nodes], argument)
+        content = numbers_or_names(argument, nodes, tuples=self._has_tuples)
+        if isinstance(content, list):
+            return self._of_names(content, argument)
+        return self._of_numbers(content, argument, said or _known(nodes))
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _holds(self, name: Any) -> bool:
+        try:
+            return name in self._table
+        except TypeError:  # not hashable
+            return False
 
     def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
         """Positions of `names`, shape (n,), int64."""
         table = self._table
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
-        except KeyError as error:
-            raise checks.value_error(
-                argument, f"must be nodes of the graph, got {error.args[0]!r}; {self._hint(error.args[0])}"
-            ) from None
+        except KeyError:
+            at, unknown = next((at, name) for at, name in enumerate(names) if name not in table)
         except TypeError as error:
             raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
+        place = f" at position {at}" if is_missing(unknown) else ""
+        raise checks.value_error(
+            argument, f"must be nodes of the graph, got {short(unknown)}{place}; {self._hint(unknown, names)}"
+        )
 
-    def _hint(self, unknown: Hashable) -> str:
+    def _of_names(self, names: list[Any], argument: str) -> np.ndarray:
+        """Positions of nodes that are not all numbers."""
+        if all(isinstance(name, tuple) for name in names) and not self._has_tuples:
+            widths = {len(name) for name in names}
+            shape = (len(names), widths.pop()) if len(widths) == 1 else f"rows of {min(widths)} to {max(widths)}"
+            look = f"; {self._look}" if self._named else ""
+            raise checks.value_error(
+                argument, f"must have shape (n,) or (n, 1), got {shape}{_of_coordinates(names) or look}"
+            )
+        if not self._named:
+            other = next(((at, name) for at, name in enumerate(names) if not isinstance(name, str)), None)
+            if other is not None:
+                raise checks.type_error(
+                    argument,
+                    "must be integer positions or names of nodes, got "
+                    f"{checks.describe(other[1])} at position {other[0]}; this graph has no names",
+                )
+        return self._found(names, argument)
+
+    @property
+    def _look(self) -> str:
+        return f"names here look like {', '.join(map(short, self._nodes[:3]))}"
+
+    def _hint(self, unknown: Any, asked: Sequence[Any]) -> str:
         """Names like the unknown one, or the first names of the graph."""
+        if are_integers(type(unknown)) and (question := self._question_of_first(unknown, asked)):
+            return question
+        if not self._named:
+            return f"it has no names, so that its nodes are the positions 0 to {self._n_nodes - 1}"
+        if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
+            return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
+        if are_integers(type(unknown)) and self._holds(str(unknown)):
+            return f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make them text"
+        if isinstance(unknown, tuple):
+            if len(unknown) and all(map(self._holds, unknown)):
+                return "a tuple is one name: pass several names in a list"
+            return f"{self._look}{_of_coordinates(asked)}"
         if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self._n_nodes <= _MOST_COMPARED:
             words = [name for name in self._nodes if isinstance(name, str)]
             if like := checks.did_you_mean(unknown, words):
                 return like
-        return f"names here look like {', '.join(repr(name) for name in self._nodes[:3])}"
+        return self._look
 
-    def positions(self, nodes: Any, argument: str, *, said: bool) -> np.ndarray:
-        """See `Graph.positions`; integers that could be names too are refused, unless `said` to be positions."""
-        if nodes is None:
-            return np.arange(self._n_nodes, dtype=np.int64)
-        if isinstance(nodes, str):
-            return self._found([nodes], argument)
-        if isinstance(nodes, Sequence) and len(nodes) and all(isinstance(node, str) for node in nodes):
-            return self._found(nodes, argument)
-        array = checks.array(argument, nodes)
-        if array.ndim == 0:
-            array = array[None]
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
-            raise checks.value_error(argument, f"must have shape (n,) or (n, 1), got {array.shape}")
+    def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
+        """A question for nodes that are counted from 1 where those here are from 0, or the other way round."""
+        if self._named and not all(map(are_integers, self._kinds)):
+            return ""
+        nodes: Any = self._nodes
+        low, high = min(nodes), max(nodes)
+        shift = {0: 1, 1: -1}.get(low)
+        if shift is None or not all(low + shift <= node <= high + shift for node in asked):
+            return ""
+        what, way_out = ("positions", "subtract 1") if shift == 1 else ("names", "add 1")
+        what = "names" if self._named else what
+        return f"{what} here run from {low} to {high}: are yours numbered from {low + shift}? Then {way_out}"
+
+    def _are_positions(self, nodes: Iterable[Any]) -> bool:
+        """True for integers that can be positions."""
+        return all(are_integers(type(node)) and 0 <= node < self._n_nodes for node in nodes)
+
+    def _refuse_lists(self, nodes: Iterable[Any], argument: str) -> None:
+        """ValueError for a tuple that is a name, and could be a list of nodes as well."""
+        parts = list(nodes)
+        if isinstance(nodes, tuple) and (self._are_positions(parts) or all(map(self._holds, parts))):
+            raise checks.value_error(
+                argument,
+                f"must say what {short(nodes)} is, the name of a node or a list of {len(parts)} nodes: pass "
+                f"[{short(nodes)}] for the one, {short(parts)} for the other",
+            )
+
+    # -- numbers ---------------------------------------------------------------------------------
+
+    def _of_numbers(self, array: np.ndarray, argument: str, said: bool) -> np.ndarray:
+        """Positions of nodes that are numbers, shape (n,)."""
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
-        if array.dtype.kind in "UO" and all(isinstance(node, str) for node in array):
-            return self._found(array.tolist(), argument)
+        if array.dtype.kind not in "iufO":
+            raise checks.type_error(
+                argument,
+                f"must be integer positions or names of nodes, got {checks.describe(array)}; "
+                "np.flatnonzero(mask) makes positions of a mask",
+            )
         if array.dtype.kind == "f":
             with np.errstate(invalid="ignore", over="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
             if not good.all():
+                if not good.any() and self._named and all(map(self._holds, array.tolist())):
+                    return self._found(array.tolist(), argument)
                 raise checks.type_error(
                     argument,
-                    f"must be integer positions or string names, got the float "
-                    f"{array[~good][0]} (integral floats are accepted below 2^24)",
+                    f"must be integer positions or names of nodes, got the float {array[~good][0]} (integral "
+                    "floats are accepted below 2^24)",
                 )
-        elif array.dtype.kind not in "iu":
-            raise checks.type_error(
-                argument,
-                f"must be integer positions or string names, got {checks.describe(array)}; "
-                f"{_other_nodes(array)}use graph.index(...) for other names, np.flatnonzero(mask) for a mask",
-            )
-        bad = (array < 0) | (array >= self._n_nodes)
+            array = array.astype(np.int64)
+        bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)
         if bad.any():
-            way_out = "; graph.index(...) turns names of nodes into positions" if self._named else ""
-            raise checks.value_error(
-                argument, f"must be positions in [0, {self._n_nodes - 1}], got {int(array[bad][0])}{way_out}"
-            )
-        if not said and not _known(nodes) and self.has_integers:
+            return self._beyond(array.tolist(), int(array[bad][0]), argument, said)
+        if not said and self._may_be_positions:
             self._refuse_names(array, argument)
         return array.astype(np.int64)
 
-    def _refuse_names(self, array: np.ndarray, argument: str) -> None:
-        """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
-        listed = array.tolist()
-        named = []
-        for position in listed:
-            if position not in self._table:
-                return  # these can only be positions
-            named.append(self._table[position])
-        if named != listed:
-            name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
+    def _beyond(self, asked: list[int], first: int, argument: str, said: bool) -> np.ndarray:
+        """Positions of integers that are not all positions, of which `first` is none."""
+        if self._named and not said:
+            unknown = next((node for node in asked if not self._holds(node)), None)
+            if unknown is None:
+                return self._found(asked, argument)
+            came = f"got {first}" if first == unknown else f"got {first} beside {unknown}, which is no name"
             raise checks.value_error(
                 argument,
-                "must say whether integers are names or positions, because in this graph they can be both: the "
-                f"node named {name} is at position {position}, and the node at position {name} is named "
-                f"{self._nodes[name]!r}; graph.index(...) takes names, graph.positions(...) takes positions",
+                f"must be positions in [0, {self._n_nodes - 1}] or names of nodes, {came}; "
+                f"{self._hint(unknown, asked)}",
             )
+        way_out = "graph.index(...) turns names of nodes into positions" if self._named else ""
+        question = "" if self._named else self._question_of_first(first, asked)
+        way_out = f"; {way_out or question}" if way_out or question else ""
+        raise checks.value_error(argument, f"must be positions in [0, {self._n_nodes - 1}], got {first}{way_out}")
+
+    def _refuse_names(self, array: np.ndarray, argument: str) -> None:
+        """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
+        table, listed = self._table, array.tolist()
+        named = [table.get(node, table.get(str(node), -1)) for node in listed]
+        if -1 in named or named == listed:
+            return  # these can only be positions, or are the same in both ways
+        name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
+        raise checks.value_error(
+            argument,
+            "must say whether integers are names or positions, because in this graph they can be both: the "
+            f"node named {short(self._nodes[position])} is at position {position}, and the node at position "
+            f"{name} is named {short(self._nodes[name])}; graph.index(...) takes names, graph.positions(...) "
+            "takes positions",
+        )
+
+
+def _of_coordinates(rows: Sequence[Any]) -> str:
+    """The way out for rows that seem to be coordinates; empty for others."""
+    cells = [cell for row in rows if isinstance(row, tuple) and len(row) in (2, 3) for cell in row]
+    if len(cells) < 2 * len(rows) or not all(isinstance(cell, numbers.Real) for cell in cells):
+        return ""
+    if all(cell == int(cell) for cell in cells if np.isfinite(cell)):
+        return ""
+    return (
+        "; these look like coordinates: with the coordinates xyz of all nodes, "
+        "scipy.spatial.cKDTree(xyz).query(...)[1] gives the positions of the nearest nodes"
+    )
 
 
 class _Position(int):
@@ -159,21 +289,12 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
 
 def is_integer(node: Any) -> bool:
     """True if a node's name is an integer."""
-    return _are_integers(type(node))
+    return are_integers(type(node))
 
 
-def _are_integers(kind: type) -> bool:
-    return issubclass(kind, numbers.Integral) and kind is not bool
-
-
-def _other_nodes(array: np.ndarray) -> str:
-    """The first entry of an array of objects that is no string, or what to do with integers among them."""
-    if array.dtype.kind != "O":
-        return ""
-    position, entry = next((i, node) for i, node in enumerate(array) if not isinstance(node, str))
-    if isinstance(entry, int | np.integer):
-        return "pass integers as an array of dtype int; "
-    return f"entry {position} is {checks.describe(entry)}; "
+def _is_array(nodes: Any) -> bool:
+    """True for arrays and data frames, whose entries are not those that iteration gives."""
+    return isinstance(nodes, np.ndarray) or hasattr(nodes, "columns")
 
 
 def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Hashable, ...] | None:
@@ -182,7 +303,8 @@ def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Has
         return None
     if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
         raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
-    names = tuple(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    held = numbers_or_names("nodes", nodes, tuples=True) if _is_array(nodes) else nodes
+    names = tuple(held.tolist() if isinstance(held, np.ndarray) else held)
     if len(names) != n_nodes:
         raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")
     try:

@@ -14,7 +14,7 @@ from graphrf._base import checks, html
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.graph.csr import row_pieces
-from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.graph.graph import Graph, given_nodes, is_one_node, require_graph
 from graphrf.pagerank.problem import walks_halt, without_alpha
 from graphrf.pagerank.push import Query, local_rows
 from graphrf.sampling.walks.transitions import Transitions, graph_transitions
@@ -340,7 +340,7 @@ def _seed_nodes(graph: Graph, seeds: Any) -> tuple[np.ndarray, bool]:
     positions = given_nodes(graph, seeds, "seeds")
     if positions.size == 0:
         raise checks.value_error("seeds", "must hold at least one node, got none")
-    return positions, isinstance(seeds, str) or np.ndim(seeds) == 0
+    return positions, is_one_node(graph, seeds)
 
 
 # Queries come one by one, and this looks at the whole graph.

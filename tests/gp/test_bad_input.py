@@ -146,8 +146,8 @@ def test_float_nodes_are_positions_where_they_are_integral(grid):
     [
         ([0, 144], ValueError, r"`nodes` must be positions in \[0, 143\], got 144"),
         ([0, -1], ValueError, r"`nodes` must be positions in \[0, 143\], got -1"),
-        ([0, 0.5], TypeError, "`nodes` must be integer positions or string names, got the float 0.5"),
-        ([0, np.nan], TypeError, "`nodes` must be integer positions or string names, got the float nan"),
+        ([0, 0.5], TypeError, "`nodes` must be integer positions or names of nodes, got the float 0.5"),
+        ([0, np.nan], TypeError, "`nodes` must be integer positions or names of nodes, got the float nan"),
         ([0, 2.0**24], TypeError, "integral floats are accepted below"),
         (["a", "b"], ValueError, "`nodes`"),
         ([True, False], TypeError, "`nodes` must be integer positions"),

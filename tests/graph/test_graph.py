@@ -116,7 +116,7 @@ def test_things_that_are_no_matrix_are_refused_with_the_way_out(thing):
         (lambda: grf.Graph(np.eye(2), nodes="ab"), "`nodes` must be a sequence of 2 names, got str 'ab'"),
         (lambda: grf.Graph(np.eye(2), directed="no"), "`directed` must be True or False, got str 'no'"),
         (lambda: grf.Graph(np.eye(2)).laplacian("combinatorial"), "`normalized` must be True or False"),
-        (lambda: grf.Graph(np.eye(2)).index([[0]]), "`names` must be hashable names of nodes"),
+        (lambda: grf.Graph(np.eye(2)).index([{}]), "`names` must be hashable names of nodes"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused_by_name(make, message):

@@ -418,13 +418,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self.trend_ = trend[:, 0] if given.single else trend
-        own = np.concatenate([np.atleast_2d(constant)[: min(mean.basis.shape[1], 1)], trend])
-        names = ("constant", *mean.names)[: own.shape[0]]
-        std = mean.deviations(posterior.coefficients_covariance)
-        if given.single:
-            self.coefficients_ = Coefficients(own[:, 0], std, names)
-        else:
-            self.coefficients_ = Coefficients(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
+        self.coefficients_ = Coefficients.of(
+            mean, posterior.coefficients, posterior.coefficients_covariance, given.offset, given.single
+        )
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
         self.method_, self.solver_ = given.method, posterior.solver

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,10 +12,9 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf.gp.model.answers import Titles
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
-
-_GRAPH = ("indptr", "indices", "weights")
 
 
 class Saved:
@@ -57,14 +57,17 @@ class Saved:
         self._check_fitted()
         with_graph = checks.flag("graph", graph)
         record, arrays = self._saved()
-        own: Graph = self.graph
         names = None
         if with_graph:
-            adjacency = own.adjacency
-            arrays |= dict(zip(_GRAPH, (adjacency.indptr, adjacency.indices, adjacency.data), strict=True))
-            if own.has_names:
-                names = [encoded_name(name, "pass graph=False and keep the graph yourself") for name in own.nodes]
-        write_record(path, {"format": self._format, "graph": own.digest, "names": names, **record}, arrays)
+            arrays |= self._graph_arrays(self.graph)
+            names = _encoded_names(self._named_graph(self.graph))
+        record |= {
+            "format": self._format,
+            "graph": self._digest(self.graph),
+            "names": names,
+            "titles": [None if own is None else [_title(title) for title in own] for own in self._titles],
+        }
+        write_record(path, record, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> Self:
@@ -87,23 +90,28 @@ class Saved:
         """
         path = checks.path("path", path)
         if graph is not None:
-            require_graph(graph)
+            cls._require_graph(graph)
         writer = f"{cls.__name__}.save"
         with whole_file(path, writer):
             record, arrays = read_record(path, cls._format)
-            if graph is None and "weights" in arrays:
-                graph = _graph(arrays, record["names"])
-                if graph.digest != record["graph"]:
+            if graph is None and cls._graph_fields[0] in arrays:
+                graph = cls._graph_of(arrays, record["names"])
+                if cls._digest(graph) != record["graph"]:
                     raise ValueError("its graph is damaged")
             digest = str(record["graph"])
         if graph is None:
             raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
-        if graph.digest != digest:
+        if cls._digest(graph) != digest:
             raise checks.value_error(
-                "graph", f"must be the graph that {path!r} was fitted on, got another one, {graph!r}"
+                "graph",
+                f"must be the graph that {path!r} was fitted on, with the same names, got another one, {graph!r}",
             )
         with whole_file(path, writer):
-            return cls._loaded(graph, record, arrays)
+            loaded = cls._loaded(graph, record, arrays)
+            loaded._titles = Titles(
+                *(None if own is None else tuple(map(decoded_name, own)) for own in record["titles"])
+            )
+            return loaded
 
     def _saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """A record and arrays of all but the graph."""
@@ -114,10 +122,60 @@ class Saved:
         """The model of record and arrays, once these can be such; whatever they raise is the file's fault."""
         raise NotImplementedError
 
+    # -- the graph: these are overridden where it is not a `Graph` -------------------------------------
 
-def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
+    _graph_fields: ClassVar[tuple[str, ...]] = ("indptr", "indices", "weights")
+
+    @classmethod
+    def _require_graph(cls, graph: Any) -> None:
+        require_graph(graph)
+
+    @classmethod
+    def _named_graph(cls, graph: Any) -> Graph:
+        """The graph whose nodes have the names."""
+        own: Graph = graph
+        return own
+
+    @classmethod
+    def _digest(cls, graph: Any) -> str:
+        """A hash of all arrays and names, by which a file recognises its graph."""
+        named = cls._named_graph(graph)
+        found = hashlib.sha256(named.digest.encode())
+        if named.has_names:
+            found.update(repr([str(name) for name in named.nodes]).encode())
+        return found.hexdigest()
+
+    @classmethod
+    def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:
+        own = graph.adjacency
+        return dict(zip(cls._graph_fields, (own.indptr, own.indices, own.data), strict=True))
+
+    @classmethod
+    def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
+        return _graph(*(arrays[name] for name in cls._graph_fields), decoded_names(names))
+
+
+def _encoded_names(graph: Graph) -> list[Any] | None:
+    if not graph.has_names:
+        return None
+    return [encoded_name(name, "pass graph=False and keep the graph yourself") for name in graph.nodes]
+
+
+def decoded_names(names: Any) -> list[Hashable] | None:
+    """The names of a file's nodes."""
+    return None if names is None else [decoded_name(name) for name in names]
+
+
+def _title(title: Hashable) -> Any:
+    """A title of a data frame; what a file cannot hold is its text."""
+    try:
+        return encoded_name(title, "")
+    except (TypeError, ValueError):
+        return str(title)
+
+
+def _graph(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray, names: list[Hashable] | None) -> Graph:
     """The graph of a file."""
-    indptr, indices, weights = (arrays[name] for name in _GRAPH)
     if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.size < 2:
         raise ValueError("its graph has arrays of other types than are written")
     size = indptr.size - 1
@@ -131,4 +189,4 @@ def _graph(arrays: Mapping[str, np.ndarray], names: Any) -> Graph:
     ):
         raise ValueError("its graph has arrays that are inconsistent")
     matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
-    return Graph(matrix, nodes=None if names is None else [decoded_name(name) for name in names])
+    return Graph(matrix, nodes=names)

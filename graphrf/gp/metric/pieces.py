@@ -17,6 +17,10 @@ class Places(NamedTuple):
     edge: np.ndarray  # the edge, or -1 at a vertex
     distance: np.ndarray  # from the first end of the edge
 
+    def at(self, chosen: np.ndarray) -> Places:
+        """Some of them."""
+        return Places(self.node[chosen], self.edge[chosen], self.distance[chosen])
+
     def followed_by(self, others: Places) -> Places:
         """These and then the others."""
         return Places(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))

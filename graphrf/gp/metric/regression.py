@@ -7,28 +7,42 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
-from graphrf.gp.metric.pieces import Pieces
-from graphrf.gp.metric.training import Hyperparameters, averaged, best
-from graphrf.gp.model.answers import check_deviations, deviations_like
-from graphrf.gp.model.estimator import forget
+from graphrf.gp.metric.pieces import Pieces, Places
+from graphrf.gp.metric.saved import SavedMetric, Seen
+from graphrf.gp.metric.training import Hyperparameters, averaged, best, warn_of_no_information
+from graphrf.gp.model.alignment import Rows, as_pandas, labels_of, reordered
+from graphrf.gp.model.answers import (
+    Titles,
+    check_deviations,
+    checked_bounds,
+    checked_levels,
+    columns_of,
+    deviations_like,
+)
+from graphrf.gp.model.estimator import checked_weights, forget
+from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction
+from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import assumed_variances
+from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior
 
 
-class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
+class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere on them.
 
-    .. math:: y = c + u(s) + \varepsilon, \quad (l^{-2} - \Delta)^{1/2} \, (\tau u) = W, \quad
+    .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (l^{-2} - \Delta)^{1/2} \, (\tau u) = W, \quad
               \sigma^2 = \frac{l}{2 \tau^2}, \quad \varepsilon \sim N(0, s),
 
     with the Whittle-Matern field u of order 1: driven by white noise W on every edge, continuous, and with
@@ -55,6 +69,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     hyperparameters : {"average", "mode"}
         "average": predictions are averaged over the tempered posterior of the hyperparameters, at up to seven
         points. "mode": they use the most probable ones.
+    progress : bool
+        Show progress of training on standard error.
 
     Attributes
     ----------
@@ -62,6 +78,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         The hyperparameters with the highest posterior density.
     mean_ : float, or ndarray of shape (p,) for several outputs
         c.
+    coefficients_ : Coefficients
+        (mean, std, names) of c and b, as in `GraphGPRegressor`.
     log_marginal_likelihood_ : float
         Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
@@ -97,6 +115,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
     ((3,), True)
     """
 
+    _titles = Titles()
+
     def __init__(
         self,
         graph: MetricGraph,
@@ -108,6 +128,7 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         mean: str = "constant",
         prior: HyperparameterPrior | str | None = "weak",
         hyperparameters: str = "average",
+        progress: bool = False,
     ) -> None:
         self.graph = graph
         self.lengthscale = lengthscale
@@ -117,18 +138,28 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         self.mean = mean
         self.prior = prior
         self.hyperparameters = hyperparameters
+        self.progress = progress
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, places: Any, y: Any) -> MetricGraphGPRegressor:
+    def fit(
+        self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None
+    ) -> MetricGraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
         Parameters
         ----------
         places : nodes, pairs (edge number, distance) or triples (u, v, distance from u)
-            n of them, as in `MetricGraph`; repeated places are repeated observations.
-        y : array_like, shape (n,) or (n, p)
+            n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`, a dictionary of
+            places and values, or a Series or data frame of pandas, whose index holds the places.
+        y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean, as repeated measurements of one network do.
+            Whatever has an index, here and in the arguments below, is aligned by the one that it shares with
+            `places` or `y`; an index that differs is refused.
+        sample_weight : float or array_like, shape (n,), optional
+            w >= 0: the noise variance of an observation is `noise` / w, and one of weight 0 is left out.
+        x : array_like, shape (n,) or (n, b), or data frame, optional
+            Covariates of the places, a row for each observation: the mean is c + x b.
 
         Returns
         -------
@@ -145,8 +176,25 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         UserWarning
             If y does not vary, or a hyperparameter ends at a bound of its search range.
         """
-        forget(self, ("_posterior",))
-        graph = require_metric_graph(self.graph)
+        forget(self, ("_posterior", "_titles"))
+        fixed, prior = self._checked()
+        places, y, rows = observed_places(places, y)
+        found = self.graph.places(places)
+        values, single = checked_targets(y, found.node.size)
+        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        if x is not None:
+            x = rows.taken("x", x)
+        if weights is not None:
+            kept = np.flatnonzero(weights > 0)
+            found, values, weights = found.at(kept), values[kept], weights[kept]
+            x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
+        self._titles = Titles.of(y, places)
+        self._condition_on(found, values, weights, x, single, fixed, prior)
+        return self
+
+    def _checked(self) -> tuple[Hyperparameters, HyperparameterPrior]:
+        """The hyperparameters that are fixed, and the prior, once all settings are legal."""
+        require_metric_graph(self.graph)
         fixed = Hyperparameters(self.lengthscale, self.output_scale, self.noise)
         for name, value in fixed._asdict().items():
             if value is not None:
@@ -154,53 +202,63 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         checks.choice("ends", self.ends, ENDS)
         checks.choice("mean", self.mean, ("constant", "zero"))
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
-        prior = checked_hyperprior(self.prior)
-        found = graph.places(places)
-        values, single = checked_targets(y, found.node.size)
+        checks.flag("progress", self.progress)
+        return fixed, checked_hyperprior(self.prior)
+
+    def _condition_on(
+        self, found: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
+        fixed: Hyperparameters, prior: HyperparameterPrior,
+    ) -> None:  # fmt: skip
+        """Train, and condition on observations of positive weights."""
+        graph: MetricGraph = self.graph
         pieces = graph.cut(found)
-        offset = values.mean(axis=0) if self.mean == "constant" else np.zeros(values.shape[1])
-        observations = Observations.of(pieces.where, values - offset, self._basis(pieces.n_nodes))
+        covariates = None
+        if x is not None:
+            covariates = Covariates.of(x, Rows(found.node.size, None, False, list), pieces.where, pieces.n_nodes)
+        mean = MeanFunction.of(self.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
+        values, offset = mean.centred(values)
+        observations = Observations.of(pieces.where, values, mean.basis, weights)
+        warn_of_few(found.node.size, None in fixed)
+        warn_of_placeholders("y", values + offset, "leave these places out")
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
             fixed = fixed._replace(output_scale=output_scale, noise=noise)
         first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length), self.ends)
-        search = best(first, observations, fixed, prior, graph.road_length)
-        points = [(search.found, 1.0)]
-        if self.hyperparameters == "average":
-            points = averaged(search, min(1.0, INFORMATION / observations.means.size))
-        posterior = self._condition(pieces, points, values - offset, offset, pieces.where)
-
-        self._places, self._values, self._offset, self._single = found, values - offset, offset, single
-        self._points, self._pieces, self._posterior = points, pieces, posterior
+        with step_bar("training", self.progress) as bar:
+            search = best(first, observations, fixed, prior, graph.road_length, bar.update)
+            points = [(search.found, 1.0)]
+            if self.hyperparameters == "average":
+                points = averaged(search, min(1.0, INFORMATION / observations.means.size))
+        warn_of_no_information(search, observations, fixed)
+        self._settle(Seen(found, values, offset, weights, mean, single), pieces, points)
         self.lengthscale_, self.output_scale_, self.noise_ = search.found
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
+
+    def _settle(self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]]) -> None:
+        """The posterior for known hyperparameters, and what it determines."""
+        posterior = self._conditioned(seen, pieces, points, seen.mean.basis)
+        self._seen, self._points, self._pieces, self._posterior = seen, points, pieces, posterior
         self.n_points_ = len(points)
-        self.n_observations_, self.n_observed_places_ = found.node.size, observations.nodes.size
-        constant = offset + (posterior.coefficients[0] if self.mean == "constant" else 0.0)
-        self.mean_ = float(constant[0]) if single else constant
-        return self
+        self.n_observations_ = seen.places.node.size
+        self.n_observed_places_ = np.unique(pieces.where[: self.n_observations_]).size
+        self.coefficients_ = Coefficients.of(
+            seen.mean, posterior.coefficients, posterior.coefficients_covariance, seen.offset, seen.single
+        )
+        constant = seen.offset + seen.mean.parts(posterior.coefficients)[0]
+        self.mean_ = float(constant[0]) if seen.single else constant
 
-    def _basis(self, n: int) -> np.ndarray:
-        """The mean function's basis at n vertices."""
-        return np.ones((n, 1 if self.mean == "constant" else 0))
-
-    def _condition(
-        self,
-        pieces: Pieces,
-        points: list[tuple[Hyperparameters, float]],
-        values: np.ndarray,
-        offset: np.ndarray,
-        where: np.ndarray,
+    def _conditioned(
+        self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]], basis: np.ndarray
     ) -> PrecisionPosterior | MixturePosterior:
-        """The posterior at the vertices of pieces, of values observed at some of them."""
-        basis = self._basis(pieces.n_nodes)
-        observations = Observations.of(where, values, basis)
+        """The posterior at the vertices of pieces, whose first are those that were observed."""
+        where = pieces.where[: seen.places.node.size]
+        observations = Observations.of(where, seen.values, basis, seen.weights)
         precision = EdgePrecision(pieces, EdgeKernel(points[0][0].lengthscale), self.ends)
         parts = [
             PrecisionPosterior(
                 precision.with_kernel(EdgeKernel(point.lengthscale)), point.output_scale, observations,
-                noise=point.noise, basis=basis, offset=offset,
+                noise=point.noise, basis=basis, offset=seen.offset,
             )
             for point, _ in points
         ]  # fmt: skip
@@ -208,16 +266,32 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
-    def predict(self, places: Any = None, return_std: bool | str = False, return_cov: bool = False) -> Any:
+    def predict(
+        self,
+        places: Any = None,
+        return_std: bool | str = False,
+        return_cov: bool = False,
+        *,
+        x: Any = None,
+        quantiles: Any = None,
+        as_frame: bool = False,
+    ) -> Any:
         """The posterior mean, and on request standard deviations or covariances of the noise-free function.
 
         Parameters
         ----------
         places : places, as in `fit`; default all nodes
         return_std : bool or "observation"
-            True: standard deviations of c + u. "observation": of a new observation, including noise.
+            True: standard deviations of c + x b + u. "observation": of a new observation, including noise.
         return_cov : bool
             The joint covariance, at most 5,000 distinct places.
+        x : array_like, shape (q,) or (q, b), or data frame, optional
+            Covariates of these places, if `fit` was given `x`; those of observed places are known.
+        quantiles : sequence of float, optional
+            Levels between 0 and 1, whose quantiles are returned instead of mean and standard deviations.
+        as_frame : bool
+            Return a pandas data frame with one row per place, indexed by that of `places` or by the places.
+            Columns are "mean" and, if asked for, "std", or the levels of the quantiles.
 
         Returns
         -------
@@ -225,9 +299,20 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         std : ndarray, shape of `mean`
         cov : ndarray, shape (q, q)
             The same for all outputs; if predictions are averaged, the mean over outputs.
+        quantiles : ndarray, shape (q, levels)
         """
+        if checks.flag("as_frame", as_frame):
+            found = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
+            return self._frame(places, columns_of(found, return_std, return_cov, quantiles))
         check_deviations(return_std, return_cov)
-        posterior, vertices, inverse = self._at(places)
+        posterior, vertices, inverse = self._at(places, x)
+        if quantiles is not None:
+            levels = checked_levels(quantiles)
+            if return_std or return_cov:
+                raise checks.value_error(
+                    "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+                )
+            return self._marginals(posterior, vertices, "quantiles").quantiles(levels)[inverse]
         mean = posterior.means(vertices)[inverse]
         if return_cov:
             check_few(vertices.size)
@@ -239,7 +324,27 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
             variance = variance + posterior.noise
         return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
 
-    def sample(self, places: Any = None, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
+    def probability(
+        self, places: Any = None, *, above: float | None = None, below: float | None = None, x: Any = None,
+        as_frame: bool = False,
+    ) -> Any:  # fmt: skip
+        """The probability that the noise-free function exceeds a threshold, or is below one, shape (q,).
+
+        Parameters
+        ----------
+        places, x, as_frame
+            As in `predict`; the column is "probability".
+        above, below : float
+            The threshold; with both, the probability of what is between.
+        """
+        low, high = checked_bounds(above, below)
+        posterior, vertices, inverse = self._at(places, x)
+        found = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
+        return self._frame(places, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+
+    def sample(
+        self, places: Any = None, n_samples: int = 1, seed: int | None = None, *, x: Any = None
+    ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior.
 
         Parameters
@@ -248,6 +353,8 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one. Draws depend on the seed and on the set of places.
+        x
+            Covariates, as in `predict`.
 
         Returns
         -------
@@ -255,25 +362,92 @@ class MetricGraphGPRegressor(RegressorMixin, BaseEstimator):
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        posterior, vertices, inverse = self._at(places)
+        posterior, vertices, inverse = self._at(places, x)
         require_memory(
             16.0 * inverse.size * n_samples * posterior.n_outputs, f"`n_samples` = {n_samples}", "ask for fewer"
         )
         return self._shaped(posterior.draws(vertices, n_samples, rng)[:, inverse], axis=2)
 
-    def _at(self, places: Any) -> tuple[PrecisionPosterior | MixturePosterior, np.ndarray, np.ndarray]:
+    def score(self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None) -> float:
+        """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
+        places, y, rows = observed_places(places, y)
+        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
+        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
+
+    def _marginals(
+        self, posterior: PrecisionPosterior | MixturePosterior, vertices: np.ndarray, argument: str
+    ) -> Marginals | MarginalMixture:
+        """The distribution of the function at each vertex, for one output."""
+        if not self._seen.single:
+            raise checks.value_error(argument, "is for one output; fit outputs one at a time")
+        if isinstance(posterior, PrecisionPosterior):
+            return Marginals(posterior.means(vertices)[:, 0], posterior.variances(vertices), None)
+        laws = posterior.laws(vertices, None)
+        parts = [Marginals(mean[:, 0], variance, None) for _, mean, variance in laws]
+        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+
+    def _at(self, places: Any, x: Any) -> tuple[PrecisionPosterior | MixturePosterior, np.ndarray, np.ndarray]:
         """The posterior where places are vertices, their distinct vertices, and which of these each place is."""
+        self._check_fitted()
+        asked = self.graph.places(places)
+        pieces = self.graph.cut(self._seen.places.followed_by(asked))
+        n_seen = self._seen.places.node.size
+        seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
+        mean, posterior = self._seen.mean, self._posterior
+        if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
+            basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
+            basis[:, :1] = 1.0
+            basis[seen] = mean.basis[self._pieces.where[:n_seen]]
+            if x is not None:
+                rows = place_rows(places, asked.node.size)
+                basis = mean._replace(basis=basis).with_rows(own, x, rows)
+            elif mean.width.size and not np.isin(own, seen).all():
+                raise checks.value_error(
+                    "x",
+                    f"must be given: `fit` was given no covariates of {int((~np.isin(own, seen)).sum())} of these "
+                    "places; pass a row for each place, or ask for observed places only",
+                )
+            posterior = self._conditioned(self._seen, pieces, self._points, basis)
+        elif x is not None:
+            raise checks.value_error("x", "must be None: `fit` was given no covariates")
+        vertices, inverse = np.unique(own, return_inverse=True)
+        return posterior, vertices, inverse
+
+    def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
+        """A data frame with a row for each of the places."""
+        labels, _ = labels_of(places)
+        if labels is None:
+            labels = self.graph.graph.nodes if places is None else places
+        listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        names = [tuple(own) if isinstance(own, list) else own for own in listed]
+        return self._titles.frame(names, columns, places)
+
+    def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
             raise NotFittedError("this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first")
-        asked = self.graph.places(places)
-        pieces = self.graph.cut(self._places.followed_by(asked))
-        seen = self._places.node.size
-        posterior = self._posterior
-        if pieces.n_nodes != self._pieces.n_nodes:
-            posterior = self._condition(pieces, self._points, self._values, self._offset, pieces.where[:seen])
-        vertices, inverse = np.unique(pieces.where[seen:], return_inverse=True)
-        return posterior, vertices, inverse
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
-        return np.take(array, 0, axis=axis) if self._single else array
+        return np.take(array, 0, axis=axis) if self._seen.single else array
+
+
+def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
+    """Places, what was observed there, and the rows by which other arguments are aligned."""
+    places = as_pandas(places)
+    if y is None:
+        labels, _ = labels_of(places)
+        if labels is None:
+            raise checks.type_error(
+                "y", f"must be given, unless `places` is a dictionary or a Series, got {checks.describe(places)}"
+            )
+        return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
+    n = len(places) if hasattr(places, "__len__") else np.size(places)
+    rows = place_rows(places, n)
+    return places, rows.taken("y", y, all_of_them=True), rows.numbered_as(y)
+
+
+def place_rows(places: Any, n: int) -> Rows:
+    """The rows of n places that a user gave."""
+    labels, numbered = labels_of(places)
+    return Rows(n, labels, numbered, list)

@@ -13,8 +13,10 @@ from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.metric.field import EdgePrecision
+from graphrf.gp.model.notices import schwarz_factor, warn_of_nothing
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.model.progress import Step
 
 # How far the posterior's points lie out: this over the root of the number of hyperparameters, in standard
 # deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
@@ -47,8 +49,12 @@ def best(
     fixed: Hyperparameters,
     prior: HyperparameterPrior,
     length_unit: float,
+    step: Step | None = None,
 ) -> Best:
-    """The hyperparameters of the largest posterior density, by the exact likelihood and from a few starts."""
+    """The hyperparameters of the largest posterior density, by the exact likelihood and from a few starts.
+
+    `step` is called at every evaluation.
+    """
     names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
     ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
@@ -58,7 +64,7 @@ def best(
         observations,
         LikelihoodSearch(
             (), parameters, fixed.output_scale, fixed.noise, unit_divisor(), prior,
-            unit=unit, length_unit=length_unit,
+            unit=unit, length_unit=length_unit, step=step,
         ),
     )  # fmt: skip
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
@@ -77,6 +83,18 @@ def best(
         Hyperparameters(kernel.lengthscale, result.amplitude, result.noise),
         result.value, result.converged, search, result.point,
     )  # fmt: skip
+
+
+def warn_of_no_information(result: Best, observations: Observations, fixed: Hyperparameters) -> None:
+    """Warn if independent values explain the observations as well, where neither variance is known."""
+    if fixed.output_scale is None and fixed.noise is None:
+        noise = observations.variance() or 1.0
+        residuals = float(observations.counts.sum()) * observations.n_outputs * noise
+        alone = float(observations.log_constant(noise)) - 0.5 * (residuals - observations.within) / noise
+        alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
+        n_parameters = 1 + (fixed.lengthscale is None)
+        factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
+        warn_of_nothing(factor, observations.n_total)
 
 
 def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]:

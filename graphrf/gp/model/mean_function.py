@@ -27,6 +27,19 @@ class Coefficients(NamedTuple):
     std: np.ndarray
     names: tuple[str, ...]
 
+    @classmethod
+    def of(
+        cls, mean: MeanFunction, coefficients: np.ndarray, covariance: np.ndarray, offset: np.ndarray, single: bool
+    ) -> Coefficients:
+        """In the units of the covariates, from the coefficients of the basis and their covariance."""
+        constant, trend = mean.parts(coefficients)
+        own = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
+        names = ("constant", *mean.names)[: own.shape[0]]
+        std = mean.deviations(covariance)
+        if single:
+            return cls(own[:, 0], std, names)
+        return cls(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
+
     def __str__(self) -> str:
         width = max((len(name) for name in self.names), default=0)
         lines = [" " * width + "".join(f"{title:>11}" for title in ("mean", "std", "2.5 %", "97.5 %"))]

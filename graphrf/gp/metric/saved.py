@@ -1,0 +1,156 @@
+"""Files of fitted regressors along edges."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.gp.files.objects import attributes, decoded, encoded
+from graphrf.gp.files.saved import Saved, decoded_names
+from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
+from graphrf.gp.metric.pieces import Places
+from graphrf.gp.metric.training import Hyperparameters
+from graphrf.gp.model.alignment import Rows
+from graphrf.gp.model.mean_function import Covariates, MeanFunction
+from graphrf.gp.model.settings import checked_hyperprior
+from graphrf.graph.graph import Graph
+
+_FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
+_SETTINGS = ("lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
+_LARGEST = 1e150  # of numbers whose squares are summed
+
+
+class Seen(NamedTuple):
+    """What was observed: values less `offset`, shape (n, p), with relative precisions, and their mean function."""
+
+    places: Places
+    values: np.ndarray
+    offset: np.ndarray
+    weights: np.ndarray | None
+    mean: MeanFunction
+    single: bool
+
+
+class SavedMetric(Saved):
+    """The contents of a file: settings, hyperparameters, and observations with their places and covariates."""
+
+    _format = "graphrf metric regressor 1"
+    _graph_fields: ClassVar[tuple[str, ...]] = ("src", "dst", "length")
+
+    def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        seen = self._seen
+        arrays = {**seen.places._asdict(), "values": seen.values, "offset": seen.offset}
+        if seen.weights is not None:
+            arrays["precisions"] = seen.weights
+        mean = seen.mean
+        if mean.width.size:
+            arrays["x"] = mean.basis[self._pieces.where, 1:] * mean.width + mean.centre
+        prior = checked_hyperprior(self.prior) if isinstance(self.prior, Mapping) else self.prior
+        record = {
+            "settings": {**attributes(self, _SETTINGS), "prior": encoded("prior", prior)},
+            "fitted": attributes(self, _FITTED),
+            "points": [[*point, weight] for point, weight in self._points],
+            "single": bool(seen.single),
+            "x_names": list(mean.names),
+        }
+        return record, arrays
+
+    @classmethod
+    def _loaded(cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        made: Any = cls
+        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        loaded._checked()
+        places = _places(graph, arrays)
+        n = places.node.size
+        values, offset = _numbers("values", arrays, (n, None)), _numbers("offset", arrays, (None,))
+        single = checks.flag("single", record["single"])
+        if values.shape[1] != offset.size or not n or not offset.size or (single and offset.size != 1):
+            raise ValueError("its arrays are inconsistent")
+        weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
+        if weights is not None and (weights <= 0).any():
+            raise checks.value_error("precisions", "must be positive")
+        pieces = graph.cut(places)
+        covariates, names = None, tuple(map(str, record["x_names"]))
+        if "x" in arrays:
+            x = _numbers("x", arrays, (n, len(names)))
+            covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
+        mean = MeanFunction.of(loaded.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
+        points = [_point(*point) for point in record["points"]]
+        if not points or abs(sum(weight for _, weight in points) - 1) > 1e-9:
+            raise ValueError("the probabilities of its points do not sum to 1")
+        fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
+        for name in _FITTED[:-1]:
+            checks.number(name, fitted[name])
+        checks.flag("converged_", fitted["converged_"])
+        seen = Seen(places, values, offset, weights, mean._replace(names=names or mean.names), single)
+        loaded._settle(seen, pieces, points)
+        for name, value in fitted.items():
+            setattr(loaded, name, value)
+        return loaded
+
+    # -- the graph -----------------------------------------------------------------------------------
+
+    @classmethod
+    def _require_graph(cls, graph: Any) -> None:
+        require_metric_graph(graph)
+
+    @classmethod
+    def _named_graph(cls, graph: Any) -> Graph:
+        own: Graph = graph.graph
+        return own
+
+    @classmethod
+    def _digest(cls, graph: Any) -> str:
+        found = hashlib.sha256(super()._digest(graph).encode())
+        for array in cls._graph_arrays(graph).values():
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+    @classmethod
+    def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:
+        return {name: getattr(graph, name) for name in cls._graph_fields}
+
+    @classmethod
+    def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
+        src, dst, length = (arrays[name] for name in cls._graph_fields)
+        if (src.dtype, dst.dtype, length.dtype) != (np.int64, np.int64, np.float64):
+            raise ValueError("its graph has arrays of other types than are written")
+        graph = MetricGraph(src, dst, length)
+        named = decoded_names(names)
+        if named is not None:
+            graph.graph = Graph(graph.graph.adjacency, nodes=named)
+        return graph
+
+
+def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:
+    node, edge, distance = (arrays[name] for name in Places._fields)
+    if (node.dtype, edge.dtype, distance.dtype) != (np.int64, np.int64, np.float64) or node.ndim != 1:
+        raise ValueError("its arrays are not those of places")
+    inside = node < 0
+    if not node.shape == edge.shape == distance.shape or (node >= graph.n_nodes).any():
+        raise ValueError("its places are not in its graph")
+    if (inside & ((edge < 0) | (edge >= graph.n_edges))).any() or not np.isfinite(distance).all():
+        raise ValueError("its places are not in its graph")
+    if (distance[inside] < 0).any() or (distance[inside] > graph.length[edge[inside]]).any():
+        raise ValueError("its places are not on their edges")
+    return Places(node, edge, distance)
+
+
+def _numbers(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...]) -> np.ndarray:
+    array = arrays[name]
+    wanted = len(shape) == array.ndim and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
+    if array.dtype != np.float64 or not wanted:
+        raise checks.value_error(name, f"must be float64 of shape {shape}, got {checks.describe(array)}")
+    if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
+        raise checks.value_error(name, f"must be at most {_LARGEST:g}, whose squares leave float64")
+    return array
+
+
+def _point(lengthscale: Any, output_scale: Any, noise: Any, weight: Any) -> tuple[Hyperparameters, float]:
+    values = (lengthscale, output_scale, noise)
+    own = [checks.number("hyperparameter", value, low=1e-290, high=1e290) for value in values]
+    return Hyperparameters(*own), checks.number("weight", weight, low=0)

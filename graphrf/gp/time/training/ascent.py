@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
+from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import Sensors, Separable, turned
 from graphrf.gp.time.kernels import Steps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
@@ -40,15 +41,21 @@ def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
     return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
-def evidence(model: Separable, grids: Sequence[Complete], n_threads: int) -> float:
-    """The sum of the log likelihoods of grids."""
+def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: Step | None = None) -> float:
+    """The sum of the log likelihoods of grids; `step` is called once."""
+    if step is not None:
+        step()
     return sum(log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids)
 
 
 def maximised(
-    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int
-) -> tuple[Separable, float, bool]:
-    """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended."""
+    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int,
+    step: Step | None = None,
+) -> tuple[Separable, float, bool]:  # fmt: skip
+    """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
+
+    `step` is called once for each evaluation of that likelihood.
+    """
     width = math.log(10.0)  # one standard deviation of the weak priors
     low, high = prior + math.log(1e-6), prior + math.log(1e4)
     size = sum(grid.y[..., 0].size for grid in grids)
@@ -59,6 +66,8 @@ def maximised(
         last[0] = sum(each.value for each in found)
         slopes = np.sum([each.slopes for each in found], axis=0)
         off = (logarithms - prior) / width
+        if step is not None:
+            step()
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
     found = minimize(

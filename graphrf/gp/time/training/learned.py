@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
@@ -44,12 +45,13 @@ def halves(n_times: int) -> list[slice]:
 
 def learned(
     model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, prior: np.ndarray,
-    max_train: int, seed: int, n_threads: int,
+    max_train: int, seed: int, n_threads: int, step: Step | None = None,
 ) -> Learned:  # fmt: skip
     """The covariance of sensors, its share, and the hyperparameters of the time axis with it.
 
     `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, `mask` is where they were
-    observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand.
+    observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand. `step` is called
+    for each evaluation of a likelihood.
     """
     parts = halves(times.size)
     share, bend, value = 0.0, 0.0, -np.inf
@@ -68,14 +70,14 @@ def learned(
         averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
         grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
         shares = (0.0, 0.3, 0.5, 0.7, 0.85)
-        found = [evidence(model, grids(each, bend), n_threads) for each in shares]
+        found = [evidence(model, grids(each, bend), n_threads, step) for each in shares]
         share, bend = shares[int(np.argmax(found))], 0.0
         if share > 0:
-            found = [evidence(model, grids(share, each), n_threads) for each in bends]
+            found = [evidence(model, grids(share, each), n_threads, step) for each in bends]
             bend = bends[int(np.argmax(found))]
         value = max(found)
         if not whole:
-            model, value, _ = maximised(model, grids(share, bend), prior, 10, n_threads)
+            model, value, _ = maximised(model, grids(share, bend), prior, 10, n_threads, step)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
+from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
@@ -52,6 +53,7 @@ class Task(NamedTuple):
     blocks: Blocks
     seed: int
     n_threads: int
+    step: Step | None = None  # called once for each evaluation of a likelihood
 
     def rows(self, chosen: np.ndarray) -> Task:
         return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
@@ -81,7 +83,9 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
     near, share, bend, matrix = seen.blocks(kernel), 0.0, 0.0, None
     learned_from = [Sensors.of(near)]
     if learn and seen.times.size >= 100:  # fewer have little on the covariance of sensors
-        found = learned(model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads)
+        found = learned(
+            model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads, task.step
+        )
         model, share, bend, value = found.model, found.share, found.bend, found.log_marginal_likelihood
         if share > 0:
             matrix = found.matrix
@@ -105,7 +109,7 @@ def _by_turns(
         grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
         most = 80 if whole else _MORE_STEPS
         complete = Complete.of(sensors, small.times, grid)
-        model, value, converged = maximised(model, [complete], prior, most, small.n_threads)
+        model, value, converged = maximised(model, [complete], prior, most, small.n_threads, small.step)
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)
@@ -134,6 +138,8 @@ def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
         blocks.append((np.ix_(sensor, sensor), shared, own, y))
 
     def value(kernel: Kernel) -> float:
+        if task.step is not None:
+            task.step()
         matrix = task.blocks(kernel)
         total = 0.0
         for pairs, shared, own, y in blocks:

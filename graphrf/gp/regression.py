@@ -45,7 +45,7 @@ from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
 from graphrf.sampling.contract import Sampler
 
-_LEFT_OUT = "leave these nodes out"
+_LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
 
 class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
@@ -639,7 +639,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         --------
         >>> import graphrf as grf
         >>> line = grf.from_edges(range(4), range(1, 5))
-        >>> gp = grf.GraphGPRegressor(line, kernel=grf.Diffusion(1.0), output_scale=1.0, noise=0.01, optimize=False)
+        >>> known = {"kernel": grf.Diffusion(1.0), "output_scale": 1.0, "noise": 0.01, "optimize": False}
+        >>> gp = grf.GraphGPRegressor(line, **known)
         >>> gp.fit([0, 4], [2.0, -2.0]).probability([0, 2, 4], above=0.0).round(2)
         array([1. , 0.5, 0. ])
 
@@ -651,8 +652,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         x
             Covariates, as in `predict`.
         latent : bool
-            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the expected observation
-            at exposure 1 (rate, probability).
+            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the expected
+            observation at exposure 1 (rate, probability).
         as_frame : bool
             As in `predict`, with the column "probability".
 

@@ -21,6 +21,7 @@ class Saved:
     """An estimator on a graph that can be saved: a subclass has `_saved`, and `_loaded` for what that made."""
 
     _format: ClassVar[str]
+    _titles = Titles()
 
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
         """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
@@ -65,7 +66,7 @@ class Saved:
             "format": self._format,
             "graph": self._digest(self.graph),
             "names": names,
-            "titles": [None if own is None else [_title(title) for title in own] for own in self._titles],
+            "titles": [None if own is None else [title_of(title) for title in own] for own in self._titles],
         }
         write_record(path, record, arrays)
 
@@ -152,7 +153,8 @@ class Saved:
 
     @classmethod
     def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
-        return _graph(*(arrays[name] for name in cls._graph_fields), decoded_names(names))
+        indptr, indices, weights = (arrays[name] for name in cls._graph_fields)
+        return _graph(indptr, indices, weights, decoded_names(names))
 
 
 def _encoded_names(graph: Graph) -> list[Any] | None:
@@ -166,7 +168,7 @@ def decoded_names(names: Any) -> list[Hashable] | None:
     return None if names is None else [decoded_name(name) for name in names]
 
 
-def _title(title: Hashable) -> Any:
+def title_of(title: Hashable) -> Any:
     """A title of a data frame; what a file cannot hold is its text."""
     try:
         return encoded_name(title, "")

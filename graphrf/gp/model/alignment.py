@@ -1,7 +1,8 @@
-"""Values for the rows of a call, aligned by their labels: the index of a Series or data frame, keys of a dictionary."""
+"""Values for the rows of a call, aligned by labels: the index of a Series or data frame, keys of a dictionary."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,8 +54,8 @@ class Rows:
         if any((other != found[0]).any() for other in found[1:]):
             raise checks.value_error(
                 name,
-                f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, which are in different "
-                f"orders: pass {name}.to_numpy() to have its own order, or name its rows by nodes",
+                f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, whose orders differ: "
+                f"pass {name}.to_numpy() to have its own order, or name its rows by nodes",
             )
         if all_of_them and np.unique(found[0]).size < len(labels):
             others = [label for place, label in enumerate(labels) if place not in set(found[0].tolist())]
@@ -92,8 +93,9 @@ class Rows:
         ways = self.keys()
         own = self.labels if self.labels is not None and (not self.numbered or not ways) else ways[0]
         if len(set(labels)) < len(labels):
+            counted = Counter(labels)
             return (
-                f"has repeated labels, such as {shown([label for label in labels if list(labels).count(label) > 1])}, "
+                f"has repeated labels, such as {shown([label for label in counted if counted[label] > 1])}, "
                 "so values cannot be found by them: give it the index of the observations, or pass its to_numpy() "
                 "to have its own order"
             )
@@ -136,8 +138,8 @@ def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tupl
             argument,
             f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
         )
-    positions: np.ndarray = graph.index(list(labels))
-    return positions, reordered(nodes, None), Rows(positions.size, labels, False, lambda: [labels])
+    named: np.ndarray = graph.index(labels)
+    return named, reordered(nodes, None), Rows(named.size, labels, False, lambda: [labels])
 
 
 def for_all_nodes(graph: Graph, name: str, values: Any) -> Any:

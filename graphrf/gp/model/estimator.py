@@ -115,9 +115,7 @@ class NodeEstimator(BaseEstimator):
         names = _columns(nodes)
         if y is not None and names is not None:
             self.feature_names_in_ = names
-        rows = (
-            () if y is not None and hasattr(nodes, "iloc") else (nodes, y)
-        )  # else an index of rows, not of nodes
+        rows = () if y is not None and hasattr(nodes, "iloc") else (nodes, y)  # else it is of rows
         self._titles = Titles.of(nodes if y is None else y, *rows, mean)
 
     def _queried(self, nodes: Any) -> np.ndarray:

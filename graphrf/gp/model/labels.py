@@ -85,8 +85,8 @@ def checked_labels(
     named = [name for name in classes.tolist() if str(name).strip().casefold() in _PLACEHOLDERS]
     if named:
         warn(
-            f"{', '.join(map(repr, named))} is taken for a class: if it stands for nodes without a label, leave them "
-            "out, or give them the label -1 or None"
+            f"{', '.join(map(repr, named))} is taken for a class: if it stands for nodes without a label, leave "
+            "them out, or give them the label -1 or None"
         )
     return classes, labelled, codes
 
@@ -103,8 +103,8 @@ def _are_labels(labels: np.ndarray) -> np.ndarray:
         unlabelled[:] = False
     elif unlabelled.any() or missing.any():
         warn(
-            f"{int((unlabelled | missing).sum())} of {labels.size} labels are -1 or missing, which means that these "
-            "nodes have none, as in scikit-learn: leave them out to end this warning"
+            f"{int((unlabelled | missing).sum())} of {labels.size} labels are -1 or missing, which means that "
+            "these nodes have none, as in scikit-learn: leave them out to end this warning"
         )
     return ~(missing | unlabelled)
 

@@ -22,8 +22,8 @@ def warn_of_few(n: int, trained: bool) -> None:
     """Warn if hyperparameters are learned from a handful of observations."""
     if trained and n < FEW:
         warn(
-            f"hyperparameters are learned from {n} observation{'s' if n != 1 else ''} only, so predictions rest on "
-            "their priors: fix what is known, such as `noise` or `output_scale`, or state it as `prior`"
+            f"hyperparameters are learned from {n} observation{'s' if n != 1 else ''} only, so predictions rest "
+            "on their priors: fix what is known, such as `noise` or `output_scale`, or state it as `prior`"
         )
 
 
@@ -37,8 +37,7 @@ def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
     for value, count in placeholders(own):
         warn(
             f"`{name}` holds {value:g} {count} times, far from all other values (median "
-            f"{float(np.median(own)):.4g}): does it stand for missing readings? If so, {way_out}; if not, "
-            "likelihood='student_t' bears outliers"
+            f"{float(np.median(own)):.4g}): does it stand for missing readings? If so, {way_out}"
         )
 
 

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
+from graphrf.gp.model.alignment import Rows, labels_of, shown
+from graphrf.gp.model.answers import levels_of
 from graphrf.graph.graph import Graph, given_nodes
 
 _LARGEST = 1e140  # whose squares are safe in sums
@@ -33,11 +36,37 @@ class Clock(NamedTuple):
             raise checks.value_error("times", f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
         return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
 
+    def as_index(self, hours: np.ndarray) -> Any:
+        """Times as an index of pandas, dates in their own time zone."""
+        import pandas
+
+        index = pandas.Index(self.times(hours))
+        return index if self.zone is None else index.tz_localize("UTC").tz_convert(self.zone)
+
     def times(self, hours: np.ndarray) -> np.ndarray:
         """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
         if self.origin is None:
             return hours.copy()
         return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
+
+
+class Columns(NamedTuple):
+    """The nodes of a signal in the order of its columns, and the titles of its two axes."""
+
+    nodes: np.ndarray
+    times_title: Any = None
+    nodes_titles: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, nodes: np.ndarray, values: Any) -> Columns:
+        """From what was given to `fit`."""
+        if is_frame(values):
+            return cls(nodes, values.index.name, levels_of(values.columns))
+        return cls(nodes)
+
+    def with_others(self, n_nodes: int) -> np.ndarray:
+        """These nodes, and then all others of a graph."""
+        return np.concatenate([self.nodes, np.setdiff1d(np.arange(n_nodes), self.nodes)])
 
 
 class Grid(NamedTuple):
@@ -68,8 +97,7 @@ def clock_of(times: Any) -> Clock:
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
     """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a DataArray."""
     if is_frame(values):
-        times = values.index if times is None else times
-        nodes = _labels(graph, list(values.columns)) if nodes is None else nodes
+        times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
         values = _frame_numbers(values)
     elif _is_labelled(values):
         first, second = _axes(values)
@@ -77,7 +105,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             raise checks.value_error("times", f"must be given, because Y has no coordinates along {first!r}")
         times = np.asarray(values.coords[first]) if times is None else times
         if nodes is None and second in values.coords:
-            nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
+            nodes = _labels(graph, values.coords[second].to_index())
         values = np.asarray(values.transpose(first, second))
     elif times is None:
         raise checks.value_error(
@@ -107,18 +135,62 @@ def as_it_came(original: Any, values: np.ndarray) -> Any:
     return values
 
 
+def has_labels(values: Any) -> bool:
+    """True for data frames and arrays with named axes, whose labels say what belongs where."""
+    return is_frame(values) or _is_labelled(values)
+
+
 def is_frame(values: Any) -> bool:
     """True for a data frame, as pandas has them."""
     return hasattr(values, "columns") and hasattr(values, "index")
 
 
-def _labels(graph: Graph, names: list[Any]) -> Any:
-    """Columns as nodes: integers are names where the graph has names."""
-    by_name = graph.has_names and not all(isinstance(name, str) for name in names)
-    return graph.index(names) if by_name else names
+def _frame_times(frame: Any, times: Any) -> Any:
+    """The times of a data frame: its index, unless that only numbers the rows."""
+    index = frame.index
+    numbered = type(index).__name__ == "RangeIndex"
+    if times is None:
+        if numbered:
+            warn(
+                "the rows of `Y` are numbered, and the numbers are taken for hours: give it an index of times, or "
+                "pass `times`"
+            )
+        return index
+    if not numbered and not (len(times) == len(index) and list(times) == list(index)):
+        raise checks.value_error(
+            "times",
+            f"must be None, or the index of `Y`: got {shown(list(times))}, and the index has {shown(index)}; pass "
+            "Y.to_numpy() to give it other times",
+        )
+    return times
+
+
+def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
+    """The nodes of a data frame's columns: their labels, or the nodes that are given for other labels."""
+    if nodes is None:
+        return _labels(graph, frame.columns)
+    known = set(graph.nodes) if graph.has_names else set()
+    positions = given_nodes(graph, nodes)
+    names = [graph.nodes[position] for position in positions.tolist()]
+    if len(known) and any(label in known for label in frame.columns) and names != list(frame.columns):
+        raise checks.value_error(
+            "nodes",
+            f"must be None where the columns of `Y` are nodes: got {shown(names)}, and the columns are "
+            f"{shown(frame.columns)}; pass Y.to_numpy() to give them other nodes",
+        )
+    return nodes
+
+
+def _labels(graph: Graph, columns: Any) -> Any:
+    """Columns as nodes: they are names where the graph has names."""
+    return graph.index(columns, argument="Y") if graph.has_names else columns
 
 
 def _frame_numbers(frame: Any) -> np.ndarray:
+    for position, name in enumerate(frame.columns):
+        own = frame.iloc[:, position]
+        if own.dtype == object and any(isinstance(value, str) for value in own):
+            raise checks.type_error("Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}")
     try:
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError):
@@ -149,6 +221,8 @@ def _axes(array: Any) -> tuple[Any, Any]:
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
     """The results of `as_grid` for one value for each (node, time)."""
     positions = given_nodes(graph, nodes)
+    rows = Rows(positions.size, *labels_of(nodes), list)
+    times, y = rows.taken("times", times), rows.taken("y", y)
     values = np.asarray(checks.plain("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")

@@ -8,19 +8,35 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.gp.model.answers import check_deviations
+from graphrf.gp.model.alignment import shown
+from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.estimator import forget
+from graphrf.gp.model.notices import warn_of_placeholders
+from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import AUTO
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.marginals import Marginals
 from graphrf.gp.time.calibration import concerns, standardised_errors
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
-from graphrf.gp.time.data import Clock, Grid, as_grid, as_it_came, checked_grid, clock_of, long_form, require_sound
+from graphrf.gp.time.data import (
+    Clock,
+    Columns,
+    Grid,
+    as_grid,
+    as_it_came,
+    checked_grid,
+    clock_of,
+    has_labels,
+    long_form,
+    require_sound,
+)
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
@@ -28,6 +44,7 @@ from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training.search import Task, automatic_parts, train
 from graphrf.graph.graph import Graph, given_nodes, require_graph
+from graphrf.graph.tables import frame_of
 from graphrf.kernels.kernel import Kernel
 
 _LARGEST_SENSORS = 5_000
@@ -72,6 +89,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     seed : int, optional
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
+    progress : bool
+        Show progress of training on standard error: evaluations of the likelihood.
 
     Attributes
     ----------
@@ -139,6 +158,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         tol: float = 1e-3,
         seed: int | None = None,
         n_threads: int | None = None,
+        progress: bool = False,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -150,6 +170,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.tol = tol
         self.seed = seed
         self.n_threads = n_threads
+        self.progress = progress
 
     # -- fit ---------------------------------------------------------------------------------------
 
@@ -161,7 +182,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Y : array_like, shape (T, n), DataFrame or DataArray
             NaN in gaps. A DataFrame (pandas) brings its index as times and its columns as nodes, a DataArray
             (xarray) the coordinates of its axes, of which the one called time, else the first, is that of times.
-            With `y`, in long form: the node of each value.
+            Labels that differ from `times` or `nodes`, if these are given too, are refused. With `y`, in long form: the node of each value.
         times : array_like, shape (T,), increasing
             Hours, or dates, which are counted in UTC. In long form the time of each value, in any order.
         y : array_like, optional
@@ -183,13 +204,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             few extreme values dominate the variances; and of sensors that show one value throughout.
         """
         kernels = self._checked()
-        forget(self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained"))
-        if y is not None:
-            if nodes is not None:
-                raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
-            positions, stamps, values = long_form(self.graph, Y, times, y)
-        else:
-            positions, stamps, values = as_grid(self.graph, Y, times, nodes)
+        forget(self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns"))
+        positions, stamps, values = self._as_grid(Y, times, y, nodes)
+        columns = Columns.of(positions, Y)
+        warn_of_placeholders("Y", values, "make them NaN")
         clock = clock_of(stamps)
         hours = clock.hours(stamps)
         grid = checked_grid(positions, hours, values)
@@ -208,14 +226,24 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         kernel, value, trained = kernels[0], np.nan, True
         if self.optimize:
             matrices = covariance.blocks(kernels, grid.nodes)
-            task = Task(residual, mask, grid.times, matrices.__getitem__, seed, thread_count(self.n_threads))
-            with blas_threads(1):  # the bits depend on their number; Kalman filters have threads of their own
+            with blas_threads(1), step_bar("training", self.progress) as bar:
+                task = Task(
+                    residual,
+                    mask,
+                    grid.times,
+                    matrices.__getitem__,
+                    seed,
+                    thread_count(self.n_threads),
+                    bar.update,
+                )
+                # the bits depend on the number of threads; Kalman filters have their own
                 found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
             model, kernel, value, trained = found[:4]
             if found.empirical is not None:
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, found.share, found.bend, found.empirical
                 )
+        self._columns = columns
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         self._warn()
         return self
@@ -255,15 +283,19 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.n_observations_ = int(mask.sum())
         self.seed_ = seed
 
-    def update(self, times: Any, Y: Any) -> Self:
+    def update(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
         """Condition on later observations, keeping the hyperparameters and the sensors of the fit.
 
         Parameters
         ----------
-        times : array_like, shape (t,)
-            Increasing, after all previous times.
-        Y : array_like, shape (t, n)
-            Columns as `sensors_`; NaN in gaps.
+        Y, times, y, nodes
+            As in `fit`, at times after all previous ones. Columns of an array are those of `fit`; columns of a
+            data frame are found by their labels, and sensors without a column have gaps.
+
+        Raises
+        ------
+        ValueError
+            For times that are not later, and for values at nodes without a value in `fit`, which need a new fit.
 
         Notes
         -----
@@ -273,14 +305,22 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         from the one before.
         """
         self._check_fitted()
-        hours = self._clock.hours(times)
-        values = np.asarray(checks.plain("Y", Y), dtype=np.float64)
-        if values.shape != (hours.size, self.sensors_.size):
+        if y is None and nodes is None and not has_labels(Y):
+            nodes = self.graph.positions(self._columns.nodes)
+        positions, stamps, given = self._as_grid(Y, times, y, nodes)
+        hours = self._clock.hours(stamps)
+        require_sound(positions, hours, given)
+        values = np.full((hours.size, self.sensors_.size), np.nan)
+        here, there = np.isin(positions, self.sensors_), np.isin(self.sensors_, positions)
+        if not np.isnan(given[:, ~here]).all():
+            unknown = [self.graph.nodes[node] for node in positions[~here].tolist()]
             raise checks.value_error(
                 "Y",
-                f"must have shape ({hours.size}, {self.sensors_.size}), a column for each node of `sensors_`, got "
-                f"{values.shape}",
+                f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit again to add "
+                "sensors",
             )
+        order = np.argsort(positions)
+        values[:, there] = given[:, order[np.searchsorted(positions, self.sensors_[there], sorter=order)]]
         grid = self._grid
         require_sound(grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0))))
         self._hours = np.concatenate([self._hours, hours])
@@ -296,6 +336,14 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         )  # fmt: skip
         return self
 
+    def _as_grid(self, Y: Any, times: Any, y: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
+        """Positions, times and values of the arguments of `fit` and `update`."""
+        if y is None:
+            return as_grid(self.graph, Y, times, nodes)
+        if nodes is not None:
+            raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
+        return long_form(self.graph, Y, times, y)
+
     @property
     def times_(self) -> np.ndarray:
         self._check_fitted()
@@ -303,20 +351,35 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
-    def predict(self, nodes: Any = None, times: Any = None, return_std: bool | str = False) -> Any:
+    def predict(
+        self,
+        nodes: Any = None,
+        times: Any = None,
+        return_std: bool | str = False,
+        *,
+        quantiles: Any = None,
+        as_frame: bool = False,
+    ) -> Any:
         """Posterior means, with standard deviations on request: in gaps, at other nodes, in the future.
 
         Parameters
         ----------
-        nodes : nodes by position or name, shape (q,); default all
+        nodes : nodes by position or name, shape (q,)
+            Default: all, those of `fit` first, in the order of its columns.
         times : array_like, shape (t,); default all that were given, those of gaps included
             In any order, hours or dates as in `fit`.
         return_std : bool or "observation"
             True: standard deviations of f. "observation": of a new observation, including noise.
+        quantiles : sequence of float, optional
+            Levels between 0 and 1, whose quantiles are returned instead of mean and standard deviations.
+        as_frame : bool
+            Return data frames of pandas with a row for each time and a column for each node, titled as in `fit`:
+            one, or two with standard deviations, or one for each quantile.
 
         Returns
         -------
         mean, std : ndarray, shape (t, q)
+        quantiles : ndarray, shape (t, q, levels)
 
         Notes
         -----
@@ -324,7 +387,76 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         a solve for each.
         """
         self._check_fitted()
-        return self._predicted(nodes, self._asked(times), return_std)
+        if checks.flag("as_frame", as_frame):
+            found = self.predict(nodes, times, return_std, quantiles=quantiles)
+            if quantiles is not None:
+                return tuple(self._frame(nodes, times, own) for own in np.moveaxis(found, -1, 0))
+            return (
+                tuple(self._frame(nodes, times, own) for own in found)
+                if return_std
+                else self._frame(nodes, times, found)
+            )
+        if quantiles is None:
+            return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
+        levels = checked_levels(quantiles)
+        if return_std:
+            raise checks.value_error(
+                "quantiles", "are returned alone: ask for standard deviations in another call"
+            )
+        law, shape = self._marginals(nodes, times)
+        return law.quantiles(levels).reshape(*shape, levels.size)
+
+    def probability(
+        self,
+        nodes: Any = None,
+        times: Any = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """The probability that f exceeds a threshold, or is below one, shape (t, q).
+
+        Parameters
+        ----------
+        nodes, times, as_frame
+            As in `predict`.
+        above, below : float
+            The threshold; with both, the probability of what is between.
+        """
+        self._check_fitted()
+        low, high = checked_bounds(above, below)
+        law, shape = self._marginals(nodes, times)
+        found = law.probability(low, high).reshape(shape)
+        return self._frame(nodes, times, found) if checks.flag("as_frame", as_frame) else found
+
+    def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:
+        """The coefficient of determination R^2 of the predicted means of all values; arguments as in `fit`."""
+        self._check_fitted()
+        positions, stamps, values = self._as_grid(Y, times, y, nodes)
+        known = ~np.isnan(values)
+        predicted = self._predicted(self.graph.positions(positions), self._clock.hours(stamps), False)
+        return float(r2_score(values[known], predicted[known]))
+
+    def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:
+        """The distribution of f at each node and time, and the shape of these."""
+        mean, std = self._predicted(self._asked_nodes(nodes), self._asked(times), True)
+        return Marginals(mean.ravel(), np.square(std.ravel()), None), mean.shape
+
+    def _frame(self, nodes: Any, times: Any, values: np.ndarray) -> Any:
+        """A data frame with a row for each time and a column for each node."""
+        positions = given_nodes(self.graph, self._asked_nodes(nodes)).tolist()
+        index = (
+            times
+            if hasattr(times, "rename") and hasattr(times, "nlevels")
+            else self._clock.as_index(self._asked(times))
+        )
+        names = frame_of([self.graph.nodes[position] for position in positions], {}, self._columns.nodes_titles)
+        table = frame_of(range(values.shape[0]), dict(enumerate(values.T)))
+        table.index, table.columns = index.rename(self._columns.times_title), names.index
+        if self._columns.nodes_titles is None and names.index.nlevels == 1:
+            table.columns.name = None
+        return table
 
     def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
         check_deviations(return_std)
@@ -378,10 +510,14 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         """
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
-        places, columns, hours, rows = self._query(nodes, self._asked(times), "draws")
+        places, columns, hours, rows = self._query(self._asked_nodes(nodes), self._asked(times), "draws")
         with blas_threads(1):
             draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
         return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
+
+    def _asked_nodes(self, nodes: Any) -> Any:
+        """The nodes that are asked for: all by default, those of `fit` first."""
+        return self.graph.positions(self._columns.with_others(self.graph.n_nodes)) if nodes is None else nodes
 
     def _asked(self, times: Any) -> np.ndarray:
         return self._hours if times is None else self._clock.hours(times)
@@ -440,6 +576,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         parts = self._given_parts()
         known = bool(parts) and all(isinstance(part, Part) for part in parts)
         checks.flag("optimize", self.optimize)
+        checks.flag("progress", self.progress)
         if self.noise is not None:
             checks.number("noise", self.noise, low=0, include_low=False)
         if not self.optimize and (len(kernels) > 1 or self.noise is None or not known):

@@ -11,16 +11,17 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, decoded, encoded
-from graphrf.gp.files.saved import Saved
+from graphrf.gp.files.saved import Saved, title_of
 from graphrf.gp.time.covariance import Part, Separable
-from graphrf.gp.time.data import Clock, Grid, checked_grid
+from graphrf.gp.time.data import Clock, Columns, Grid, checked_grid
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
+from graphrf.graph.folder import decoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 
 _KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
-_PLAIN = ("noise", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads")
+_PLAIN = ("noise", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads", "progress")
 
 
 class SavedTime(Saved):
@@ -35,7 +36,7 @@ class SavedTime(Saved):
                     "time_kernel", f"must be graphrf's own to be saved, got {checks.describe(part.kernel)}"
                 )
         value = self.log_marginal_likelihood_
-        arrays = {**self._grid._asdict(), "given": self._hours}
+        arrays = {**self._grid._asdict(), "given": self._hours, "columns": self._columns.nodes}
         if self.learned_:
             arrays["covariance"] = self._covariance.matrix
         record = {
@@ -47,6 +48,10 @@ class SavedTime(Saved):
             ],
             "fitted": [self.noise_, self.mean_, self.seed_, None if math.isnan(value) else value, self._trained],
             "clock": list(self._clock),
+            "axes": [
+                title_of(self._columns.times_title),
+                [title_of(own) for own in self._columns.nodes_titles or ()],
+            ],
             "learned": [self.learned_, self._covariance.bend],
         }
         return record, arrays
@@ -68,6 +73,7 @@ class SavedTime(Saved):
         loaded._checked()
         covariance = _covariance(GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays)
         trained = checks.flag("trained", trained)
+        loaded._columns = _columns(arrays["columns"], grid, graph.n_nodes, *record["axes"])
         loaded._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         return loaded
 
@@ -90,6 +96,15 @@ def _grid(arrays: Mapping[str, np.ndarray], n_nodes: int) -> Grid:
     if nodes.size == 0 or nodes.min() < 0 or nodes.max() >= n_nodes:
         raise ValueError("its nodes are not in its graph")
     return checked_grid(nodes, _hours("times", arrays), values)
+
+
+def _columns(nodes: np.ndarray, grid: Grid, n_nodes: int, times_title: Any, nodes_titles: Any) -> Columns:
+    """The columns of the data of `fit`, which hold all sensors."""
+    if nodes.dtype != np.int64 or nodes.ndim != 1 or np.unique(nodes).size != nodes.size:
+        raise ValueError("its columns are not nodes")
+    if not np.isin(grid.nodes, nodes).all() or nodes.min() < 0 or nodes.max() >= n_nodes:
+        raise ValueError("its columns are not those of its observations")
+    return Columns(nodes, decoded_name(times_title), tuple(map(decoded_name, nodes_titles)) or None)
 
 
 def _covariance(

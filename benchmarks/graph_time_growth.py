@@ -113,7 +113,7 @@ def large(side: int, n_sensors: int, n_times: int, n_elsewhere: int) -> None:
         f"{metrics.coverage(truth, mean, std):.3f}"
     )
     start = time.process_time()
-    gp.update([float(n_times)], y[-1:])
+    gp.update(y[-1:], [float(n_times)])
     gp.predict(chosen[rest], [n_times + 1.0], return_std=True)
     print(f"an hour more and a forecast at the others: {time.process_time() - start:.2f} s")
     print(f"peak memory {peak_gib():.2f} GiB", flush=True)

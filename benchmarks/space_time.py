@@ -125,7 +125,7 @@ def forecasts(graph: grf.Graph, speeds: np.ndarray, times: np.ndarray, alone: bo
     for now in starts:
         for name, gp in models.items():
             start = time.process_time()
-            gp.update(times[at:now], speeds[at:now])
+            gp.update(speeds[at:now], times[at:now])
             mean, std = gp.predict(times=times[now - 1 + ahead], return_std="observation")
             found[name].append((mean, std, time.process_time() - start))
         at = now

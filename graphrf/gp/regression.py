@@ -23,7 +23,7 @@ from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, w
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
-from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
+from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders, warn_of_skewed_means
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import node_bar, step_bar
@@ -617,6 +617,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             found = law.quantiles(levels)
             return (self.likelihood_.mean(found) if response else found)[inverse]
         mean, variance = law.response()
+        if self.likelihood_.log_link:
+            names = [self.graph.nodes[node] for node in distinct.tolist()]
+            warn_of_skewed_means(names, mean, self.likelihood_.mean(law.centre))
         if not return_std:
             return mean[inverse]
         if return_std == "observation":

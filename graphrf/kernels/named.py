@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from graphrf._base import checks
+from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph
 from graphrf.kernels import coefficients
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
@@ -273,7 +274,8 @@ class Leroux(_InversePower):
     Notes
     -----
     A function of the Laplacian, which all methods serve. Isolated nodes are independent, with variance
-    1 / (1 - lambda).
+    1 / (1 - lambda). Weights are compared with 1, the weight of every border in the published model; there is a
+    warning if their mean is more than ten times larger or smaller. `BYM2` and `CAR` do not depend on the unit of weights.
 
     References
     ----------
@@ -300,6 +302,15 @@ class Leroux(_InversePower):
     @property
     def shares(self) -> tuple[str, ...]:
         return ("mixing",)
+
+    def check_graph(self, graph: Graph) -> float:
+        weights = graph.adjacency.data
+        if self.laplacian == "combinatorial" and weights.size and not 0.1 <= (mean := float(weights.mean())) <= 10:
+            warn(
+                f"the Leroux kernel compares weights with 1, and these have the mean {mean:.3g}, so `mixing` is "
+                "no share of dependence: divide the weights by their mean, or use BYM2, which has no unit"
+            )
+        return super().check_graph(graph)
 
     @property
     def _coefficients(self) -> tuple[float, float, float]:

@@ -86,8 +86,8 @@ def warn_of_bounds(found: LatentMode) -> None:
         if high > low and min(value - low, high - value) < 1e-6:
             end = "smallest" if value - low < high - value else "largest"
             known = found.model.kernel.hyperparameters.get(name, float(np.exp(value)))
-            shown = f" at {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
+            shown = f", {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
-                f"training ended with the {name}{shown}, the {end} value searched: the observations do not "
+                f"training ended with the {end} {name} that is searched{shown}: the observations do not "
                 "determine it; fix it if it is known, or pass a `prior`"
             )

@@ -130,5 +130,5 @@ def _warn_of_bounds(axis: Axis, found: LikelihoodResult) -> None:
     values = {"noise": found.noise, **found.kernel.hyperparameters}
     for name, end in found.ends.items():
         if (reason := reasons.get(f"{end} {name}")) is not None:
-            at = f" at {values[name]:.3g}" if name in values else ""
-            warn(f"training ended with the {name}{at}, the {end} value searched, {reason}")
+            at = f", {values[name]:.3g}" if name in values else ""
+            warn(f"training ended with the {end} {name} that is searched{at}, {reason}")

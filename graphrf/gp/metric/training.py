@@ -148,4 +148,4 @@ def _warn_of_ends(ends: dict[str, str]) -> None:
     }
     for name, end in ends.items():
         if f"{end} {name}" in reasons:
-            warn(f"training ended with the {end} {name} searched, {reasons[f'{end} {name}']}")
+            warn(f"training ended with the {end} {name} that is searched, {reasons[f'{end} {name}']}")

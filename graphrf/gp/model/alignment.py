@@ -54,7 +54,7 @@ class Rows:
         if any((other != found[0]).any() for other in found[1:]):
             raise checks.value_error(
                 name,
-                f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, whose orders differ: "
+                f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, in other orders: "
                 f"pass {name}.to_numpy() to have its own order, or name its rows by nodes",
             )
         if all_of_them and np.unique(found[0]).size < len(labels):

@@ -25,6 +25,8 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _LARGEST_COUNT = 2.0**53
 # Shares of 0 and of all stand for a little more and a little less.
 _LITTLE = 0.5
+# Of observations whose scale is trained, in their own units.
+_LARGEST_SPREAD = 1e10
 # Beyond it no expected observation is sought.
 _LARGEST_LATENT = 1e150
 _BISECTIONS = 100
@@ -363,6 +365,16 @@ class StudentT(Likelihood):
         _check_parameters(self)
         if self.df is not None and self.df <= 1:
             raise checks.value_error("df", f"must be greater than 1, so that y has a mean, got {self.df:g}")
+
+    def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
+        spread = self.unit(super().checked(y, trials))
+        if self.scale is None and not 1 / _LARGEST_SPREAD <= spread <= _LARGEST_SPREAD:
+            raise checks.value_error(
+                "y",
+                f"must have a spread from {1 / _LARGEST_SPREAD:g} to {_LARGEST_SPREAD:g} with {self!r}, got "
+                f"{spread:.3g}; change its units",
+            )
+        return y
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
         return float(np.median(y))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ DECIDING = 20
 # A repeated value is taken for a placeholder if it occurs so often, and that many times as often as other values
 # near it, and lies so many (robust) standard deviations from the median of the others.
 _REPEATS, _NEIGHBOURS, _AWAY = 3, 3, 3.0
+# A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation of 2.1.
+_SKEWED = 10.0
 
 
 def warn_of_few(n: int, trained: bool) -> None:
@@ -58,6 +61,18 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int]]:
         if spread > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near:
             found.append((value, count))
     return found[:3]
+
+
+def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: np.ndarray) -> None:
+    """Warn where log rates are so uncertain that means of rates are set by their distribution's far end."""
+    far = np.flatnonzero(means > _SKEWED * medians)
+    if far.size:
+        worst = int(far[np.argmax(means[far] / medians[far])])
+        warn(
+            f"so little is known of the rates at {far.size} of {means.size} nodes, such as {names[worst]!r}, that "
+            f"their means exceed their medians more than {_SKEWED:g} times ({means[worst]:.3g} and "
+            f"{medians[worst]:.3g} there): use medians and intervals, predict(quantiles=(0.025, 0.5, 0.975))"
+        )
 
 
 def warn_of_nothing(log_factor: float, n: int, what: str = "y") -> None:

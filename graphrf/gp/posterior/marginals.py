@@ -34,6 +34,11 @@ class Marginals(NamedTuple):
         """Marginals at some of the nodes, repeats included."""
         return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
 
+    @property
+    def centre(self) -> np.ndarray:
+        """The mean of f, shape (q,)."""
+        return self.mean
+
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
         mean, variance = self.likelihood.moments(self.mean, self.variance)
@@ -81,6 +86,11 @@ class MarginalMixture(NamedTuple):
     def at(self, positions: np.ndarray) -> MarginalMixture:
         """Marginals at some of the nodes, repeats included."""
         return MarginalMixture([part.at(positions) for part in self.parts], self.probabilities)
+
+    @property
+    def centre(self) -> np.ndarray:
+        """The mean of f, shape (q,)."""
+        return np.asarray(self.probabilities @ [part.mean for part in self.parts])
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""

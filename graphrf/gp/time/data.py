@@ -105,7 +105,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             raise checks.value_error("times", f"must be given, because Y has no coordinates along {first!r}")
         times = np.asarray(values.coords[first]) if times is None else times
         if nodes is None and second in values.coords:
-            nodes = _labels(graph, values.coords[second].to_index())
+            nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
         values = np.asarray(values.transpose(first, second))
     elif times is None:
         raise checks.value_error(

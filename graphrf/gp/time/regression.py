@@ -182,7 +182,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Y : array_like, shape (T, n), DataFrame or DataArray
             NaN in gaps. A DataFrame (pandas) brings its index as times and its columns as nodes, a DataArray
             (xarray) the coordinates of its axes, of which the one called time, else the first, is that of times.
-            Labels that differ from `times` or `nodes`, if these are given too, are refused. With `y`, in long form: the node of each value.
+            Labels that differ from given `times` or `nodes` are refused. With `y`, in long form: the node of each
+            value.
         times : array_like, shape (T,), increasing
             Hours, or dates, which are counted in UTC. In long form the time of each value, in any order.
         y : array_like, optional
@@ -316,8 +317,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             unknown = [self.graph.nodes[node] for node in positions[~here].tolist()]
             raise checks.value_error(
                 "Y",
-                f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit again to add "
-                "sensors",
+                f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit again to "
+                "add sensors",
             )
         order = np.argsort(positions)
         values[:, there] = given[:, order[np.searchsorted(positions, self.sensors_[there], sorter=order)]]

@@ -147,7 +147,7 @@ def test_updates_are_the_fit_of_everything(gaps):
 
     whole, updated = fit(slice(None)), fit(slice(8))
     for part in (slice(8, 9), slice(9, 13), slice(13, 14)):
-        updated.update(times[part], y[part])
+        updated.update(y[part], times[part])
     assert updated.n_observations_ == whole.n_observations_
     for asked in (None, [13.0, 15.0, 20.0], [-1.0, 3.5, 13.0]):
         for one, other in zip(*(gp.predict(times=asked, return_std=True) for gp in (whole, updated)), strict=True):

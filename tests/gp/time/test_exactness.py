@@ -161,7 +161,7 @@ def test_forecasts_after_updates(graph, gaps):
     gp = fitted(graph, y[:3], IRREGULAR[:3], n_draws=2)
     ahead = np.array([21.5, 22.0, 40.0])
     for first, last in ((3, 5), (5, 8)):
-        gp.update(IRREGULAR[first:last], y[first:last])
+        gp.update(y[first:last], IRREGULAR[first:last])
     assert (gp._posterior._states is not None) == (gaps != "cells")  # filters went on
     constant = gp.mean_
     seen = ~np.isnan(y).ravel()

@@ -112,7 +112,7 @@ def test_updates_are_refits_with_the_same_hyperparameters(kind):
     times, y = np.arange(72.0), np.where(mask_of(kind, 72), signal(72), np.nan)
     settings = {"noise": 0.3, "optimize": False, "tol": 1e-10, "n_draws": 2, "seed": 0}
     gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings).fit(y[:60], times=times[:60])
-    gp.update(times[60:], y[60:])
+    gp.update(y[60:], times[60:])
     # The constant stays that of the first fit, so that what is left of y is given to a solve of its own.
     cells = cells_of(~np.isnan(y), 1e-10)
     alpha, _, _ = cells.solve(np.nan_to_num(y - gp.mean_)[:, None])

@@ -98,7 +98,7 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
     assert loaded.learned_ == gp.learned_
     for a, b in zip(loaded.predict(return_std=True), gp.predict(return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
-    gp.update([160.0], truth[-1:])
+    gp.update(truth[-1:], [160.0])
     assert gp.predict(times=[161.0]).shape == (1, 12)
 
 

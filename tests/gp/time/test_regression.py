@@ -166,7 +166,7 @@ def test_files(tmp_path, with_graph, graph):
     for a, b in zip(gp.predict(return_std=True), loaded.predict(return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (loaded.parts_, loaded.noise_, loaded.seed_) == (gp.parts_, gp.noise_, gp.seed_)
-    loaded.update(dates[-1:] + 1, np.full((1, 8), 5.0))
+    loaded.update(np.full((1, 8), 5.0), dates[-1:] + 1)
     if not with_graph:
         with pytest.raises(ValueError, match="saved without it"):
             grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")
@@ -298,10 +298,10 @@ def test_times_of_gaps_are_predicted_by_default():
     y[[0, 4, 11]] = np.nan
     gp = fixed().fit(y, times=TIMES)
     np.testing.assert_array_equal(gp.predict(), gp.predict(times=TIMES))
-    gp.update([12.0, 13.0], np.full((2, 8), np.nan))
+    gp.update(np.full((2, 8), np.nan), [12.0, 13.0])
     assert gp.predict().shape == (14, 8)
     with pytest.raises(ValueError, match="repeat"):
-        gp.update([13.0], waves()[:1])
+        gp.update(waves()[:1], [13.0])
 
 
 def test_filling_keeps_form_and_values():
@@ -386,9 +386,9 @@ def test_bad_queries():
     with pytest.raises(ValueError, match="must not be empty"):
         gp.predict(times=[])
     with pytest.raises(ValueError, match="fall"):
-        gp.update([3.0], waves()[:1])
+        gp.update(waves()[:1], [3.0])
     with pytest.raises(ValueError, match="sensors_"):
-        gp.update([13.0], np.ones((1, 3)))
+        gp.update(np.ones((1, 3)), [13.0])
     zoned = fixed().fit(waves()[:2], times=[MIXED[1], MIXED[1] + datetime.timedelta(hours=1)])
     with pytest.raises(ValueError, match="mixed"):
         zoned.predict(times=dates)

@@ -275,7 +275,7 @@ class Leroux(_InversePower):
     -----
     A function of the Laplacian, which all methods serve. Isolated nodes are independent, with variance
     1 / (1 - lambda). Weights are compared with 1, the weight of every border in the published model; there is a
-    warning if their mean is more than ten times larger or smaller. `BYM2` and `CAR` do not depend on the unit of weights.
+    warning if their mean is more than ten times larger or smaller. `BYM2` and `CAR` do not depend on their unit.
 
     References
     ----------

@@ -178,6 +178,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """
         forget(self, ("_posterior", "_titles"))
         fixed, prior = self._checked()
+        self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
         found = self.graph.places(places)
         values, single = checked_targets(y, found.node.size)
@@ -188,7 +189,6 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
             kept = np.flatnonzero(weights > 0)
             found, values, weights = found.at(kept), values[kept], weights[kept]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
-        self._titles = Titles.of(y, places)
         self._condition_on(found, values, weights, x, single, fixed, prior)
         return self
 
@@ -214,7 +214,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         pieces = graph.cut(found)
         covariates = None
         if x is not None:
-            covariates = Covariates.of(x, Rows(found.node.size, None, False, list), pieces.where, pieces.n_nodes)
+            aligned = Rows(found.node.size, labels_of(x)[0], False, list)
+            covariates = Covariates.of(x, aligned, pieces.where, pieces.n_nodes)
         mean = MeanFunction.of(self.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
         values, offset = mean.centred(values)
         observations = Observations.of(pieces.where, values, mean.basis, weights)
@@ -400,7 +401,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
             basis[:, :1] = 1.0
             basis[seen] = mean.basis[self._pieces.where[:n_seen]]
             if x is not None:
-                rows = place_rows(places, asked.node.size)
+                rows = place_rows(self.graph.graph.nodes if places is None else places, asked.node.size)
                 basis = mean._replace(basis=basis).with_rows(own, x, rows)
             elif mean.width.size and not np.isin(own, seen).all():
                 raise checks.value_error(
@@ -448,6 +449,11 @@ def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
 
 
 def place_rows(places: Any, n: int) -> Rows:
-    """The rows of n places that a user gave."""
+    """The rows of n places that a user gave; their other labels are the places themselves."""
     labels, numbered = labels_of(places)
-    return Rows(n, labels, numbered, list)
+
+    def keys() -> list[Any]:
+        listed = places.tolist() if hasattr(places, "tolist") else list(places)
+        return [[tuple(own) if isinstance(own, list) else own for own in listed]]
+
+    return Rows(n, labels, numbered, keys)

@@ -308,6 +308,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self._check_fitted()
         if y is None and nodes is None and not has_labels(Y):
             nodes = self.graph.positions(self._columns.nodes)
+            if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:
+                raise checks.value_error(
+                    "Y", f"must have {nodes.size} columns, those of `fit`, or `nodes`, got shape {np.shape(Y)}"
+                )
         positions, stamps, given = self._as_grid(Y, times, y, nodes)
         hours = self._clock.hours(stamps)
         require_sound(positions, hours, given)

@@ -244,9 +244,9 @@ def test_bad_settings(settings, message):
 
 def test_bad_data_frames():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(waves(), columns=list("abcdefgh"))
+    frame = pandas.DataFrame(waves(), index=TIMES, columns=list("abcdefgh"))
     for other, message in (
-        (frame.assign(c="x"), "column 'c'"),
+        (frame.assign(c="x"), "text in 'c'"),
         (frame.rename(columns={"c": "zz"}), "zz"),
         (frame.set_axis(pandas.date_range("2024-01-01", periods=12).astype(str)), "pandas.to_datetime"),
         (frame.set_axis(pandas.period_range("2024-01-01", periods=12, freq="h")), "to_timestamp"),
@@ -387,7 +387,7 @@ def test_bad_queries():
         gp.predict(times=[])
     with pytest.raises(ValueError, match="fall"):
         gp.update(waves()[:1], [3.0])
-    with pytest.raises(ValueError, match="sensors_"):
+    with pytest.raises(ValueError, match="8 columns"):
         gp.update(np.ones((1, 3)), [13.0])
     zoned = fixed().fit(waves()[:2], times=[MIXED[1], MIXED[1] + datetime.timedelta(hours=1)])
     with pytest.raises(ValueError, match="mixed"):

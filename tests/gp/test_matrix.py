@@ -1,0 +1,452 @@
+"""Every estimator by every convenience: what one can, all can, or the table in the documentation says why not."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+
+pandas = pytest.importorskip("pandas")
+
+N = 24
+RNG = np.random.default_rng(5)
+PLACES = [f"E{k:02d}" for k in RNG.permutation(N)]
+SIGNAL = np.sin(np.arange(N) / 4)
+SEEN = RNG.permutation(N)[:16]
+KNOWN = {"kernel": grf.Diffusion(2.0), "output_scale": 1.0, "optimize": False, "seed": 0}
+
+
+def path(names):
+    return grf.Graph(grf.from_edges(np.arange(N - 1), np.arange(1, N)).adjacency, nodes=names)
+
+
+class OnNodes:
+    """`GraphGPRegressor` with one of the likelihoods."""
+
+    def __init__(self, likelihood):
+        self.likelihood = likelihood
+
+    def y(self):
+        rng = np.random.default_rng(1)
+        f = SIGNAL[SEEN]
+        if self.likelihood in ("poisson", "negative_binomial"):
+            return rng.poisson(np.exp(1 + f)).astype(float)
+        if self.likelihood in ("binomial", "bernoulli"):
+            return rng.binomial(5 if self.likelihood == "binomial" else 1, 1 / (1 + np.exp(-2 * f))).astype(float)
+        return np.exp(f) if self.likelihood == "gamma" else f + 0.1 * rng.standard_normal(f.size)
+
+    def make(self, names=PLACES, **settings):
+        normal = {"noise": 0.01} if self.likelihood == "gaussian" else {}
+        settings = {**KNOWN, **normal, "likelihood": self.likelihood, **settings}
+        return grf.GraphGPRegressor(path(list(names)), **settings)
+
+    def extra(self):
+        return {"trials": np.full(SEEN.size, 5)} if self.likelihood == "binomial" else {}
+
+    def fit(self, names=PLACES, nodes=None, y=None, settings=None, **arguments):
+        nodes = [names[k] for k in SEEN] if nodes is None else nodes
+        y = self.y() if y is None else y
+        return self.make(names, **(settings or {})).fit(nodes, y, **{**self.extra(), **arguments})
+
+
+class Classes(OnNodes):
+    """`GraphGPClassifier`."""
+
+    def __init__(self):
+        super().__init__("classes")
+
+    def y(self):
+        return np.where(SIGNAL[SEEN] > 0, "high", "low")
+
+    def make(self, names=PLACES, **settings):
+        return grf.GraphGPClassifier(path(list(names)), **{**KNOWN, **settings})
+
+
+class Along(OnNodes):
+    """`MetricGraphGPRegressor`, observed at nodes."""
+
+    def __init__(self):
+        super().__init__("gaussian")
+
+    def make(self, names=PLACES, **settings):
+        names = list(names)
+        graph = grf.gp.MetricGraph(np.arange(N - 1), np.arange(1, N), np.ones(N - 1), nodes=None)
+        graph.graph = path(names)
+        return grf.gp.MetricGraphGPRegressor(
+            graph, **{"lengthscale": 3.0, "output_scale": 1.0, "noise": 0.01, **settings}
+        )
+
+
+ON_NODES = {
+    **{
+        name: OnNodes(name)
+        for name in ("gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "student_t", "gamma")
+    },
+    "classes": Classes(),
+}
+ALL = {**ON_NODES, "along": Along()}
+REGRESSORS = {name: case for name, case in ALL.items() if name != "classes"}
+
+
+def everywhere(gp):
+    return gp.predict_proba() if hasattr(gp, "predict_proba") else gp.predict()
+
+
+def by(cases):
+    return pytest.mark.parametrize("case", cases.values(), ids=cases)
+
+
+def shuffled(series):
+    return series.sample(frac=1.0, random_state=3)
+
+
+# -- labels --------------------------------------------------------------------------------------------
+
+
+@by(ON_NODES)
+def test_values_are_aligned_by_their_labels(case):
+    expected = everywhere(case.fit())
+    names = [PLACES[k] for k in SEEN]
+    y = pandas.Series(case.y(), index=names)
+    rows = pandas.DataFrame({"place": names, "y": case.y()}, index=np.arange(100, 116))
+    extra = {name: pandas.Series(values, index=names) for name, values in case.extra().items()}
+    for nodes, values in (
+        (names, shuffled(y)),  # by the names of nodes
+        (shuffled(y), None),
+        (dict(shuffled(y)), None),
+        (rows["place"], shuffled(rows["y"])),  # by the index that they share
+        (np.array(names, dtype=object), dict(shuffled(y))),
+    ):
+        arguments = {name: shuffled(own) for name, own in extra.items()}
+        gp = (
+            case.make().fit(nodes, values, **arguments)
+            if values is not None
+            else case.make().fit(nodes, **arguments)
+        )
+        np.testing.assert_allclose(everywhere(gp), expected, rtol=1e-9, atol=1e-12)
+
+
+@by(ON_NODES)
+def test_labels_that_differ_are_refused_with_labels_of_both_sides(case):
+    names = [PLACES[k] for k in SEEN]
+    for index in ([f"X{k}" for k in range(16)], [*names[:-1], "E99"], range(200, 216)):
+        y = pandas.Series(case.y(), index=pandas.Index(list(index)))
+        with pytest.raises(
+            ValueError, match=rf"`(y|labels)` has the labels .*{y.index[0]}.* the rows have .*{names[0]}"
+        ):
+            case.make().fit(names, y, **case.extra())
+    twice = pandas.Series(case.y(), index=[names[0], *names[:-1]])
+    with pytest.raises(ValueError, match="repeated labels"):
+        case.make().fit(names, twice, **case.extra())
+    more = pandas.Series([*case.y(), case.y()[0]], index=[*names, "E99"])
+    with pytest.raises(ValueError, match="for 'E99' as well"):
+        case.make().fit(names, more, **case.extra())
+
+
+# argument, the cases that take it, its values for each observation
+ARGUMENTS = [
+    ("x", "gaussian", np.cos(SEEN)),
+    ("x", "poisson", np.cos(SEEN)),
+    ("x", "along", np.cos(SEEN)),
+    ("exposure", "poisson", 1.0 + SEEN),
+    ("exposure", "gamma", 1.0 + SEEN),
+    ("trials", "binomial", 5 + SEEN),
+    ("sample_weight", "gaussian", 1.0 + SEEN),
+    ("sample_weight", "classes", 1.0 + SEEN),
+    ("sample_weight", "along", 1.0 + SEEN),
+    ("noise", "gaussian", 0.01 * (1.0 + SEEN)),
+]
+
+
+@pytest.mark.parametrize(("argument", "name", "values"), ARGUMENTS)
+def test_every_argument_is_aligned_or_refused(argument, name, values):
+    case, names = ALL[name], [PLACES[k] for k in SEEN]
+    y = pandas.Series(case.y(), index=names)
+
+    def fit(own, y=y):
+        settings, arguments = ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        return everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments}))
+
+    own = pandas.Series(values, index=names)
+    wider = pandas.concat([own, pandas.Series([1.0], index=["E99"])])
+    try:
+        expected = fit(values)
+    except ValueError as error:  # covariates are asked for at nodes without them
+        assert "`x` must be given" in str(error)  # noqa: PT017
+        expected = None
+    if expected is not None:
+        wrong = everywhere_wrong = fit(values[::-1].copy())
+        assert np.abs(wrong - expected).max() > 1e-3, everywhere_wrong  # the order matters
+        for same in (shuffled(own), dict(shuffled(own)), shuffled(wider)):
+            np.testing.assert_allclose(fit(same), expected, rtol=1e-9, atol=1e-12)
+    for other in (pandas.Series(values), pandas.Series(values, index=[f"X{k}" for k in range(16)])):
+        with pytest.raises(ValueError, match=f"`{argument}` has the labels"):
+            fit(other)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "along"])
+def test_covariates_are_aligned_in_fit_and_predict(name):
+    case, names = ALL[name], [PLACES[k] for k in SEEN]
+    x = pandas.DataFrame({"level": np.cos(np.arange(N)), "slope": np.arange(N) % 3}, index=PLACES)
+    expected = case.fit(x=x.to_numpy()[SEEN]).predict(PLACES, x=x.to_numpy())
+    gp = case.fit(x=shuffled(x))
+    assert gp.coefficients_.names == ("constant", "level", "slope")
+    np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)), expected, rtol=1e-9)
+    np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"`x` has the labels 'X', .* the rows have"):
+        gp.predict(names[:2], x=x.set_axis(["X", *PLACES[1:]]).iloc[:2])
+
+
+def test_covariates_of_all_nodes_are_aligned():
+    case = ALL["gaussian"]
+    x = pandas.DataFrame({"level": np.cos(np.arange(N))}, index=PLACES)
+    expected = case.fit(settings={"mean": x.to_numpy()}).predict()
+    np.testing.assert_allclose(case.fit(settings={"mean": shuffled(x)}).predict(), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"`mean` has the labels 'X0'"):
+        case.fit(settings={"mean": x.set_axis([f"X{k}" for k in range(N)])})
+
+
+def test_labels_that_can_mean_two_orders_are_refused():
+    line = grf.from_edges(range(5), range(1, 6))
+    numbered = pandas.Series([1.0, 2.0, 3.0])
+    gp = grf.GraphGPRegressor(line, **{**KNOWN, "noise": 0.1})
+    with pytest.raises(ValueError, match="numbers of rows"):
+        gp.fit([2, 0, 1], numbered)
+    np.testing.assert_array_equal(gp.fit([0, 1, 2], numbered).predict(), gp.fit(numbered).predict())
+    np.testing.assert_array_equal(
+        gp.fit([5, 0, 1], numbered).predict(), gp.fit([5, 0, 1], [1.0, 2.0, 3.0]).predict()
+    )
+
+
+# -- names ---------------------------------------------------------------------------------------------
+
+NAMES = {
+    "integers": [1000 + 7 * k for k in range(N)],
+    "text": PLACES,
+    "tuples": [(k // 5, k % 5) for k in range(N)],
+    "edges": [(100 + k, 200 + k, 0) for k in range(N)],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("name", ["gaussian", "classes", "along"])
+def test_names_of_any_kind_in_any_container(name, kind):
+    case, names = ALL[name], NAMES[kind]
+    expected = everywhere(case.fit())
+    own = [names[k] for k in SEEN]
+    index = pandas.MultiIndex.from_tuples(own) if isinstance(own[0], tuple) else pandas.Index(own)
+    array = np.empty(len(own), dtype=object)
+    array[:] = own
+    for nodes in (own, tuple(own), array, index, pandas.Series(own)):
+        gp = case.fit(names, nodes)
+        np.testing.assert_allclose(everywhere(gp), expected, rtol=1e-9)
+        if name != "classes":
+            np.testing.assert_allclose(gp.predict(nodes), gp.predict()[SEEN], rtol=1e-9)
+    assert gp.predict(index[:2], as_frame=True).index.equals(
+        index[:2].rename(gp.predict(index, as_frame=True).index.names)
+    )
+
+
+# -- answers -------------------------------------------------------------------------------------------
+
+
+@by(ALL)
+def test_data_frames_have_rows_and_columns_as_in_fit(case):
+    index = pandas.Index([PLACES[k] for k in SEEN], name="district")
+    gp = case.make().fit(pandas.Series(case.y(), index=index), **case.extra())
+    frame = gp.predict(as_frame=True)
+    assert frame.index.equals(pandas.Index(PLACES))
+    assert frame.index.name == "district"
+    some = gp.predict([PLACES[3], PLACES[1]], as_frame=True)
+    pandas.testing.assert_frame_equal(some, frame.loc[[PLACES[3], PLACES[1]]], rtol=1e-9)
+    table = pandas.DataFrame({"area": np.arange(N)}, index=pandas.Index(PLACES, name="district"))
+    assert table.join(frame).notna().all(axis=None)
+    if "classes" in vars(case).values():
+        assert list(gp.predict_proba(as_frame=True).columns) == ["high", "low"]
+
+
+def test_several_outputs_keep_their_titles():
+    names = [PLACES[k] for k in SEEN]
+    y = pandas.DataFrame({"am": SIGNAL[SEEN], "pm": -SIGNAL[SEEN]}, index=names)
+    for case in (ALL["gaussian"], ALL["along"]):
+        frame = case.make().fit(y).predict(as_frame=True, return_std=True)
+        assert list(frame.columns) == [("mean", "am"), ("mean", "pm"), ("std", "am"), ("std", "pm")]
+
+
+@by(REGRESSORS)
+def test_quantiles_and_probabilities_agree_with_draws_and_each_other(case):
+    gp = case.fit()
+    low, middle, high = gp.predict(quantiles=(0.1, 0.5, 0.9)).T
+    assert (low < middle).all()
+    assert (middle < high).all()
+    at = float(np.median(middle))
+    above = gp.probability(above=at)
+    np.testing.assert_allclose(above + gp.probability(below=at), 1.0)
+    np.testing.assert_array_equal(above > 0.5, middle > at)
+    node = int(np.abs(middle - at).argmin())
+    for level, quantile in ((0.1, low), (0.9, high)):
+        assert np.isclose(gp.probability(below=float(quantile[node]))[node], level, atol=1e-6)
+    np.testing.assert_allclose(
+        gp.probability(above=float(low.min()), below=float(high.max())),
+        1 - gp.probability(below=float(low.min())) - gp.probability(above=float(high.max())), atol=1e-12,
+    )  # fmt: skip
+    assert list(gp.probability(above=at, as_frame=True).columns) == ["probability"]
+    for bounds in ({}, {"above": 1.0, "below": 0.0}, {"above": np.nan}):
+        with pytest.raises(ValueError, match="`above`"):
+            gp.probability(**bounds)
+
+
+@by(ALL)
+def test_score_and_samples(case):
+    gp, y = case.fit(), case.y()
+    names = [PLACES[k] for k in SEEN]
+    assert gp.score(names, y, **case.extra()) > 0.3
+    series = pandas.Series(y, index=names)
+    extra = {name: pandas.Series(own, index=names) for name, own in case.extra().items()}
+    assert np.isclose(gp.score(shuffled(series), **extra), gp.score(names, y, **case.extra()))
+    if hasattr(gp, "sample"):
+        assert gp.sample(n_samples=3, seed=0).shape == (3, N)
+
+
+def test_scores_of_counts_multiply_rates_by_exposures():
+    exposure = 1.0 + np.arange(SEEN.size)
+    rates = np.exp(SIGNAL[SEEN])
+    case = ALL["poisson"]
+    gp = case.fit(y=np.round(rates * exposure), exposure=exposure)
+    names = [PLACES[k] for k in SEEN]
+    assert gp.score(names, np.round(rates * exposure), exposure=exposure) > 0.9
+    assert gp.score(names, np.round(rates * exposure)) < 0.5
+
+
+@by(ALL)
+def test_files_keep_predictions_names_and_titles(case, tmp_path):
+    index = pandas.Index([PLACES[k] for k in SEEN], name="district")
+    gp = case.make().fit(pandas.Series(case.y(), index=index), **case.extra())
+    expected = gp.predict(as_frame=True)
+    gp.save(tmp_path / "gp.npz")
+    pandas.testing.assert_frame_equal(type(gp).load(tmp_path / "gp.npz").predict(as_frame=True), expected)
+    gp.save(tmp_path / "gp.npz", graph=False)
+    pandas.testing.assert_frame_equal(
+        type(gp).load(tmp_path / "gp.npz", graph=gp.graph).predict(as_frame=True), expected
+    )
+    other = case.make(sorted(PLACES)).graph
+    with pytest.raises(ValueError, match="must be the graph that"):  # the same edges between other names
+        type(gp).load(tmp_path / "gp.npz", graph=other)
+    with pytest.raises(ValueError, match="must be given"):
+        type(gp).load(tmp_path / "gp.npz")
+
+
+def trained(case, **settings):
+    """Settings with which everything is learned."""
+    free = {"lengthscale": None, "output_scale": None, "noise": None} if isinstance(case, Along) else {
+        "kernel": "matern", "output_scale": None, "optimize": True,
+    }  # fmt: skip
+    if case.likelihood == "gaussian":
+        free["noise"] = None
+    return {**free, **settings}
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along"])
+def test_progress_is_shown_on_request(name, capsys):
+    case = ALL[name]
+    case.fit(settings=trained(case, progress=True))
+    assert "training" in capsys.readouterr().err
+
+
+# -- warnings ------------------------------------------------------------------------------------------
+
+
+@by(ALL)
+def test_few_observations_are_warned_of_where_something_is_learned(case):
+    first = [0, *np.flatnonzero(case.y() != case.y()[0])[:1]]
+    names, y = [PLACES[k] for k in SEEN[first]], case.y()[first]
+    extra = {name: own[:2] for name, own in case.extra().items()}
+    with pytest.warns(UserWarning, match="learned from 2 observations only"):
+        case.make(**trained(case)).fit(names, y, **extra)
+    case.make().fit(names, y, **extra)  # an error here, as all warnings in tests
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along"])
+def test_values_in_another_order_are_warned_of(name):
+    case = ALL[name]
+    rng = np.random.default_rng(2)
+    if name == "classes":
+        y = rng.permutation(np.repeat(["high", "low"], N // 2))
+    else:
+        y = (
+            rng.poisson(np.exp(rng.normal(3, 0.7, N))).astype(float)
+            if name == "poisson"
+            else rng.standard_normal(N)
+        )
+    with pytest.warns(UserWarning, match="explains (y|the labels) no better than independent values"):
+        case.make(**trained(case)).fit(PLACES, y)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "along"])
+@pytest.mark.parametrize("value", [0.0, -1.0, -999.0])
+def test_values_that_stand_for_missing_ones_are_warned_of(name, value):
+    y = 60.0 + SIGNAL
+    y[[2, 9, 17]] = value
+    with pytest.warns(UserWarning, match=f"`y` holds {value:g} 3 times"):
+        ALL[name].make(output_scale=1.0).fit(PLACES, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.round(RNG.normal(50, 10, 400)),  # rounded
+        np.maximum(RNG.standard_normal(400), 0),  # rain: none on half of the days
+        np.maximum(RNG.lognormal(0, 1, 400), 0.2),  # below the limit of detection
+        RNG.standard_cauchy(400),
+        (RNG.random(400) < 0.02).astype(float),
+        RNG.poisson(0.3, 400).astype(float),
+        np.repeat(RNG.normal(50, 10, 40), 10),
+    ],
+)
+def test_other_values_are_no_placeholders(y):
+    from graphrf.gp.model.notices import placeholders
+
+    assert placeholders(y) == []
+
+
+def test_labels_that_stand_for_none_are_not_learned():
+    case, names = ALL["classes"], [PLACES[k] for k in SEEN]
+    codes = np.where(case.y() == "high", 1, 0)
+    expected = everywhere(case.make().fit(names[:10], codes[:10]))
+    marked = [*codes[:10], *[-1] * 6]
+    for labels in (marked, pandas.Series([*map(float, codes[:10]), *[np.nan] * 6], index=names)):
+        with pytest.warns(UserWarning, match="6 of 16 labels are -1 or missing"):
+            gp = case.make().fit(names, labels)
+        np.testing.assert_array_equal(everywhere(gp), expected)
+        assert gp.n_observations_ == 10
+    with pytest.warns(UserWarning, match=r"'\?' is taken for a class"):
+        case.make().fit(names, np.where(np.arange(16) < 10, case.y(), "?"))
+    with pytest.warns(UserWarning, match="-1 is taken for a class"):
+        gp = case.make().fit(names, np.where(codes == 1, 1, -1))
+    np.testing.assert_array_equal(gp.classes_, [-1, 1])
+
+
+def test_means_of_rates_of_which_nothing_is_known_are_warned_of():
+    graph = grf.from_edges([0, 1], [1, 2], n_nodes=5)
+    gp = grf.GraphGPRegressor(
+        graph, kernel=grf.Diffusion(1.0), output_scale=30.0, optimize=False, likelihood="poisson", normalize=False
+    )
+    gp.fit([0, 1, 2], [3, 4, 5])
+    gp.predict([0, 1, 2])
+    with pytest.warns(UserWarning, match="so little is known of the rates at 2 of 5 nodes, such as 3"):
+        gp.predict()
+
+
+# -- the documentation ---------------------------------------------------------------------------------
+
+
+def test_the_table_in_the_documentation_lists_all_that_is_tested_here():
+    text = (Path(__file__).parents[2] / "docs/estimators.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    tested = set(re.findall(r"def (test_\w+)", Path(__file__).read_text()))
+    tested |= set(re.findall(r"def (test_\w+)", (Path(__file__).parent / "time/test_conveniences.py").read_text()))
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert named <= tested, named - tested
+    assert len(rows) > 10

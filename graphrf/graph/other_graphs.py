@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base import checks
+from graphrf._base.files.foreign import listed, short
 from graphrf.graph.edges import host_array
 
 
@@ -87,3 +89,41 @@ def _made(
     if not directed:
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
     return OtherGraph(n_nodes, src, dst, directed, nodes, attributes)
+
+
+class Attributes(Mapping[str, Iterable[Any]]):
+    """The attributes of the edges of a networkx graph, by name, with their values."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._names = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+
+    def __getitem__(self, name: str) -> Iterable[Any]:
+        return (value for _, _, value in self._graph.edges(data=name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int, graph: Any) -> list[float]:
+    """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
+    numbers = []
+    for value, pair in zip(values, pairs, strict=True):
+        if value is None:
+            raise checks.value_error(
+                "weight",
+                f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}; "
+                f"the edges have {listed(Attributes(graph)) or 'no attributes'}",
+            )
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            raise checks.value_error(
+                "weight",
+                f"must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
+                f"{checks.describe(value)}",
+            ) from None
+    return numbers

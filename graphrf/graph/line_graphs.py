@@ -47,8 +47,8 @@ def line_graph(source: Any, weights: Weights, columns: tuple[str | int, str | in
             raise checks.value_error(
                 "source",
                 f"must say which columns or levels hold the ends of edges, got columns {listed(source.columns)} "
-                f"and an index of levels {listed(map(str, levels))}: name levels u and v (frame.rename_axis), or pass "
-                "columns=",
+                f"and an index of levels {listed(map(str, levels))}: name levels u and v (frame.rename_axis), "
+                "or pass columns=",
             )
         return of_edge_list("row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source))
     networkx = sys.modules.get("networkx")

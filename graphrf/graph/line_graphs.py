@@ -16,7 +16,7 @@ from graphrf.graph import maps, notices, tables
 from graphrf.graph.edges import Weights, checked_weights
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import Attributes, as_numbers, other_graph
+from graphrf.graph.other_graphs import Attributes, as_numbers, lengths_in_degrees, other_graph
 
 
 class _Ends(NamedTuple):
@@ -27,6 +27,7 @@ class _Ends(NamedTuple):
     names: Sequence[Hashable]  # of all edges
     values: Any  # of the attribute of the weights, (E,); None without
     attributes: Mapping[str, Iterable[Any]]
+    remark: str = ""
 
 
 def line_graph(source: Any, weights: Weights, columns: tuple[str | int, str | int] | None) -> Graph:
@@ -100,14 +101,17 @@ def _of_networkx(graph: Any, weights: Weights) -> Graph:
         values = as_numbers(held, [name[:2] for name in names], weights.name, graph)
     ends = np.array([positions[name[end]] for end in (0, 1) for name in names])
     edges = np.tile(np.arange(len(names)), 2)
+    remark = lengths_in_degrees(graph, weights.name, values)
     return _joined(
-        _Ends(edges, ends, names, values, Attributes(graph)), weights, lambda edge: f"edge {short(names[edge])}"
+        _Ends(edges, ends, names, values, Attributes(graph), remark),
+        weights,
+        lambda edge: f"edge {short(names[edge])}",
     )
 
 
 def _rows(frame: Any) -> Sequence[Hashable]:
     """The names of the rows of a data frame: its index, or positions where it has none."""
-    index = getattr(frame, "index", None)
+    index: Any = getattr(frame, "index", None)
     if not hasattr(index, "is_unique"):
         return range(len(frame))
     if not index.is_unique:
@@ -126,7 +130,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     values = None
     if ends.values is not None:
         values = checked_weights(ends.values, n, weights.kind, place)
-    remarks = [notices.of_distances(weights.name, weights.said)]
+    remarks = [notices.of_distances(weights.name, weights.said), ends.remark]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(ends.attributes))
     incidence = sp.csr_array((np.ones(ends.edge.size), (ends.edge, ends.junction)))

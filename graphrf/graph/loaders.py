@@ -17,7 +17,14 @@ from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mes
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import Attributes, OtherGraph, as_numbers, other_graph, other_matrix
+from graphrf.graph.other_graphs import (
+    Attributes,
+    OtherGraph,
+    as_numbers,
+    lengths_in_degrees,
+    other_graph,
+    other_matrix,
+)
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -389,7 +396,7 @@ def _from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph
         held = [value for _, _, value in graph.edges(data=name, default=None)]
         numbers = as_numbers(held, pairs, name, graph)
         values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
-    remarks = [notices.of_distances(name, weights.said)]
+    remarks = [notices.of_distances(name, weights.said), lengths_in_degrees(graph, name, values)]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(Attributes(graph)))
     if graph.is_multigraph() and (keep or not streets):

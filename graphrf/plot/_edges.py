@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._given import finite_range, in_degrees
 from graphrf.plot._style import PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
 
@@ -76,7 +77,7 @@ def plot_edges(
     low, high = limits if limits is not None else finite_range(known)
     ax = new_axes(ax, (6.0, 5.0))
     corners = np.concatenate(found.parts) if found.parts else np.empty((0, 2))
-    degrees = in_degrees(corners, _said_degrees(found.crs) if geographic is None else geographic)
+    degrees = in_degrees(corners, crs_in_degrees(found.crs) if geographic is None else geographic)
     stretch = stretch_of(corners, degrees)
     apart, unit = spacing(ax, corners, stretch, len(found.parts))
     width = float(np.clip(0.3 * apart, 0.3, 2.6))
@@ -177,14 +178,6 @@ def _in_order(values: Any, n: int, names: Sequence[Hashable] | None) -> np.ndarr
             "pass values.to_numpy() if they are in the order of the edges",
         )
     return np.array([table[name] for name in names])
-
-
-def _said_degrees(crs: Any) -> bool | None:
-    """What a coordinate system says about degrees; None for none, and for text that is not the usual one."""
-    if isinstance(crs, str):
-        return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
-    said = getattr(crs, "is_geographic", None)
-    return None if said is None else bool(said)
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:

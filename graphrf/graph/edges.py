@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
+
+
+class Weights(NamedTuple):
+    """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
+
+    given: str | int | None
+    said: str | None
+
+    @property
+    def name(self) -> str | int | None:
+        """The attribute or column; None for none."""
+        return None if self.given is False else self.given
+
+    @property
+    def kind(self) -> str:
+        """Kind of the weights; similarities by default."""
+        return self.said or "similarity"
+
+    def check(self) -> None:
+        """Raise `ValueError` for distances that no attribute or column holds."""
+        if self.name is None and self.kind == "distance":
+            raise checks.value_error(
+                "weight", "must name the attribute or column of the distances, got None; e.g. weight='length'"
+            )
 
 
 def host_array(tensor: Any) -> np.ndarray:

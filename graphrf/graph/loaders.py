@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import maps, meshes, notices, tables
+from graphrf.graph import line_graphs, maps, meshes, notices, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
-from graphrf.graph.edges import checked_weights, host_array, merged_adjacency
+from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import OtherGraph, other_graph, other_matrix
+from graphrf.graph.other_graphs import (
+    Attributes,
+    OtherGraph,
+    as_numbers,
+    lengths_in_degrees,
+    other_graph,
+    other_matrix,
+)
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -29,6 +35,7 @@ _LOST_DIRECTIONS = (
 def load_graph(
     source: Any,
     *,
+    on: str = "nodes",
     weight: str | int | bool | None = None,
     weight_is: str | None = None,
     directed: bool | None = None,
@@ -59,6 +66,9 @@ def load_graph(
     Parameters
     ----------
     source : as above
+    on : {"nodes", "edges"}
+        "edges": the line graph, for values on edges, such as the speeds of streets. Its nodes are the edges of the
+        source, joined where they share an end (notes).
     weight : str, int or False, optional
         The edge attribute, or the column of an edge list (by name, or by position from 0), that holds the
         weights. Weights are used only if they are named: by default the graph is unweighted, and every
@@ -124,6 +134,17 @@ def load_graph(
     once. (Parallel edges of networkx's undirected `MultiGraph` have no direction and all add.) Without weights
     they count once, where `networkx.pagerank` counts each; edges that all have the weight 1 give the same here.
 
+    **Values on edges.** With on="edges", nodes are named as the source names its edges: (u, v, key) in multigraphs
+    of networkx and tables of OSMnx, (u, v) in other graphs of networkx; in data frames and maps by the index; in
+    files and graphs of other libraries by their positions. They keep the order of the source: the rows of
+    `osmnx.graph_to_gdfs(G, nodes=False)` are the nodes. Edges are joined whatever their directions. The two
+    directions of a street are two nodes, joined as any two edges with a common end are, and so are parallel edges;
+    where both directions have the same value, make the graph undirected first
+    (`osmnx.convert.to_undirected(G)`). Lines of a map meet where they end at the same coordinates, and not where
+    they cross. Every joined pair has the weight 1; distances d give it the distance between the midpoints,
+    (d_a + d_b) / 2, and similarities their harmonic mean. A node with k edges joins all k (k - 1) / 2 pairs of
+    them, which takes about 200 bytes a pair.
+
     **Edge lists** are UTF-8 text. Lines that are blank or start with `#` or `%` are skipped. The first other
     line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
     in quotation marks may hold a comma.
@@ -167,13 +188,16 @@ def load_graph(
             "must be the name of an attribute or column, or False for an unweighted graph, "
             f"got {checks.describe(weight)}",
         )
-    weights = _Weights(weight, weight_is)
+    weights = Weights(weight, weight_is)
+    on_edges = checks.choice("on", on, ("nodes", "edges")) == "edges"
     if directed is not None:
         directed = checks.flag("directed", directed)
     if header is not None:
         header = checks.flag("header", header)
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
+    if on_edges:
+        return _line_graph(source, weights, directed, columns, header, memory_limit)
     if isinstance(source, str | bytes | os.PathLike):
         path = Path(checks.path("source", source))
         with named(path):
@@ -220,29 +244,12 @@ def load_graph(
     )
 
 
-class _Weights(NamedTuple):
-    """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
-
-    given: str | int | None
-    said: str | None
-
-    @property
-    def name(self) -> str | int | None:
-        """The attribute or column; None for none."""
-        return None if self.given is False else self.given
-
-    @property
-    def kind(self) -> str:
-        """Kind of the weights; similarities by default."""
-        return self.said or "similarity"
-
-
 # -- sources of load_graph -----------------------------------------------------------------------------
 
 
 def _from_file(
     path: Path,
-    weights: _Weights,
+    weights: Weights,
     directed: bool | None,
     columns: tuple[str | int, str | int] | None,
     header: bool | None,
@@ -254,7 +261,7 @@ def _from_file(
     if kind == ".mtx":
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
-        _need_weight(weights)
+        weights.check()
         edges = text_files.read_edge_list(
             path, columns=_two_columns(columns), weight=weights.name, header=header, memory_limit=memory_limit
         )
@@ -276,6 +283,40 @@ def _from_file(
     )
 
 
+def _line_graph(
+    source: Any,
+    weights: Weights,
+    directed: bool | None,
+    columns: tuple[str | int, str | int] | None,
+    header: bool | None,
+    memory_limit: int | None,
+) -> Graph:
+    """The graph of the edges of a source: see `line_graphs`."""
+    if directed:
+        raise checks.value_error(
+            "directed",
+            "must not be True with on='edges', which joins edges whatever their directions; "
+            "load_graph(networkx.line_graph(G), directed=True) keeps them",
+        )
+    weights.check()
+    columns = _two_columns(columns)
+    if not isinstance(source, str | bytes | os.PathLike):
+        return line_graphs.line_graph(source, weights, columns)
+    path = Path(checks.path("source", source))
+    with named(path):
+        checked_size(path)
+        kind = text_files.suffix(path)
+        if kind in (".gml", ".graphml"):
+            network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
+            return line_graphs.line_graph(network(path, memory_limit), weights, columns)
+        if kind not in text_files.EDGE_LIST_SUFFIXES:
+            raise checks.value_error("on", f"= 'edges' needs a list of edges, GML or GraphML, got {path.name}")
+        edges = text_files.read_edge_list(
+            path, columns=columns, weight=weights.name, header=header, memory_limit=memory_limit
+        )
+        return line_graphs.of_edge_list(f"{path}, line", edges, weights, None)
+
+
 def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     if columns is None:
         return None
@@ -289,14 +330,14 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     return columns[0], columns[1]
 
 
-def _from_table(table: Any, weights: _Weights, directed: bool | None, columns: Any) -> Graph:
-    _need_weight(weights)
+def _from_table(table: Any, weights: Weights, directed: bool | None, columns: Any) -> Graph:
+    weights.check()
     edges = tables.edges_of_table(table, _two_columns(columns), weights.name)
     return _from_edge_list("row", edges, weights, bool(directed))
 
 
-def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> Graph:
-    _need_weight(weights)
+def _from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Graph:
+    weights.check()
     keep = graph.directed if directed is None else directed
     values, name = None, weights.name
     if name is not None:
@@ -320,7 +361,7 @@ def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> 
     return Graph(adjacency, nodes=graph.nodes, directed=keep)
 
 
-def _from_edge_list(place: str, edges: text_files.EdgeList, weights: _Weights, directed: bool) -> Graph:
+def _from_edge_list(place: str, edges: text_files.EdgeList, weights: Weights, directed: bool) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
         values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
@@ -333,8 +374,8 @@ def _from_edge_list(place: str, edges: text_files.EdgeList, weights: _Weights, d
     return Graph(adjacency, nodes=edges.nodes, directed=directed)
 
 
-def _from_networkx(graph: Any, weights: _Weights, directed: bool | None) -> Graph:
-    _need_weight(weights)
+def _from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
+    weights.check()
     # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as DiGraph.
     streets = "crs" in graph.graph
     roads = graph.is_multigraph() or streets
@@ -353,11 +394,11 @@ def _from_networkx(graph: Any, weights: _Weights, directed: bool | None) -> Grap
     values, name = None, weights.name
     if name is not None:
         held = [value for _, _, value in graph.edges(data=name, default=None)]
-        numbers = _as_numbers(held, pairs, name, graph)
+        numbers = as_numbers(held, pairs, name, graph)
         values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
-    remarks = [notices.of_distances(name, weights.said)]
+    remarks = [notices.of_distances(name, weights.said), lengths_in_degrees(graph, name, values)]
     if weights.given is None:
-        remarks.append(notices.of_unused_weight(_Attributes(graph)))
+        remarks.append(notices.of_unused_weight(Attributes(graph)))
     if graph.is_multigraph() and (keep or not streets):
         arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
         if weights.given is None:
@@ -369,45 +410,7 @@ def _from_networkx(graph: Any, weights: _Weights, directed: bool | None) -> Grap
     return Graph(adjacency, nodes=nodes, directed=keep)
 
 
-class _Attributes(Mapping[str, Iterable[Any]]):
-    """The attributes of the edges of a networkx graph, by name, with their values."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-        self._names = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
-
-    def __getitem__(self, name: str) -> Iterable[Any]:
-        return (value for _, _, value in self._graph.edges(data=name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def _as_numbers(values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int, graph: Any) -> list[float]:
-    """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
-    numbers = []
-    for value, pair in zip(values, pairs, strict=True):
-        if value is None:
-            raise checks.value_error(
-                "weight",
-                f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}; "
-                f"the edges have {listed(_Attributes(graph)) or 'no attributes'}",
-            )
-        try:
-            numbers.append(float(value))
-        except (TypeError, ValueError):
-            raise checks.value_error(
-                "weight",
-                f"must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
-                f"{checks.describe(value)}",
-            ) from None
-    return numbers
-
-
-def _from_matrix(matrix: Any, weights: _Weights, directed: bool | None) -> Graph:
+def _from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
     if weights.given is not None:
         _refuse_weights(weights, "a matrix, whose entries are the weights")
     if weights.kind == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
@@ -428,7 +431,7 @@ def _from_matrix(matrix: Any, weights: _Weights, directed: bool | None) -> Graph
     return Graph(adjacency, directed=bool(directed))
 
 
-def _from_pyg(data: Any, weights: _Weights, directed: bool | None) -> Graph:
+def _from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     edge_index = host_array(data.edge_index)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype.kind not in "iu":
         raise checks.value_error(
@@ -443,7 +446,7 @@ def _from_pyg(data: Any, weights: _Weights, directed: bool | None) -> Graph:
         values = host_array(attribute)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
-    _need_weight(weights)
+    weights.check()
     src, dst = edge_index
     n_nodes = getattr(data, "num_nodes", None)
     remarks = [notices.of_distances(name, weights.said)]
@@ -467,27 +470,18 @@ def _from_pyg(data: Any, weights: _Weights, directed: bool | None) -> Graph:
     return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind)
 
 
-def _from_plain_mesh(
-    mesh: Any, weights: _Weights, directed: bool | None, memory_limit: int | None = None
-) -> Graph:
+def _from_plain_mesh(mesh: Any, weights: Weights, directed: bool | None, memory_limit: int | None = None) -> Graph:
     _refuse_weights(weights, "a mesh; graphrf.from_mesh has weights=")
     graph = from_mesh(mesh, memory_limit=memory_limit)
     return _with_directions(graph) if directed else graph
 
 
-def _refuse_weights(weights: _Weights, what: str) -> None:
+def _refuse_weights(weights: Weights, what: str) -> None:
     """Options of weights are refused, not ignored, where they mean nothing."""
     if weights.given is not None or weights.kind != "similarity":
         given = f"weight_is={weights.kind!r}" if weights.given is None else f"weight={weights.given!r}"
         raise checks.value_error(
             "weight", f"and `weight_is` belong to edges with attributes, got {given} for {what}"
-        )
-
-
-def _need_weight(weights: _Weights) -> None:
-    if weights.name is None and weights.kind == "distance":
-        raise checks.value_error(
-            "weight", "must name the attribute or column of the distances, got None; e.g. weight='length'"
         )
 
 

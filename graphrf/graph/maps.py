@@ -12,6 +12,8 @@ from graphrf.graph.edges import positions_of_names
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.notices import is_weight
 
+_LINES = {"LineString", "MultiLineString", "LinearRing"}
+
 
 def is_map(source: Any) -> bool:
     """True if an object has geometries and a coordinate system, as those of geopandas do."""
@@ -24,10 +26,8 @@ def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
     Ends of lines are named by their coordinates (x, y), polygons by their index. The weights of lines are a
     column, or their lengths where weight="length" and no column has that name.
     """
-    if source.geometry.isna().any() or source.geometry.is_empty.any():
-        raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")
-    kinds = set(source.geom_type)
-    if kinds <= {"LineString", "MultiLineString", "LinearRing"}:
+    kinds = _kinds(source)
+    if kinds <= _LINES:
         return _of_lines(source.explode(ignore_index=True), weight)
     if kinds <= {"Polygon", "MultiPolygon"}:
         if weight is not None:
@@ -38,6 +38,22 @@ def edges_of_map(source: Any, weight: str | int | None) -> EdgeList:
     )
 
 
+def _kinds(source: Any) -> set[str]:
+    """The kinds of the geometries of a map, each row of which has one."""
+    if source.geometry.isna().any() or source.geometry.is_empty.any():
+        raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")
+    return set(source.geom_type)
+
+
+def parts_of_lines(source: Any) -> tuple[np.ndarray, EdgeList]:
+    """The row of each part of the lines of a map, and the edges that these parts are, without weights."""
+    kinds = _kinds(source)
+    if not kinds <= _LINES:
+        raise checks.value_error("source", f"must have lines only with on='edges', got {listed(sorted(kinds))}")
+    parts = source.geometry.reset_index(drop=True).explode()
+    return parts.index.to_numpy(), _of_lines(parts.reset_index(drop=True), None)
+
+
 def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
     lines = source.geometry
     corners = lines.get_coordinates()
@@ -46,6 +62,12 @@ def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
     ends[0::2] = places[np.searchsorted(rows, np.arange(len(lines)))]
     ends[1::2] = places[np.searchsorted(rows, np.arange(len(lines)), side="right") - 1]
     positions, nodes = positions_of_names(list(map(tuple, (ends + 0.0).tolist())))
+    values, title, others = weights_of_lines(source, weight)
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, np.arange(len(lines)), title, others)
+
+
+def weights_of_lines(source: Any, weight: str | int | None) -> tuple[Any, str | None, dict[str, Any]]:
+    """The values of a column, or lengths, with their title; the other columns where none is asked for."""
     titles = [str(title) for title in getattr(source, "columns", ())]
     values, others = None, {}
     if weight is None:
@@ -55,11 +77,10 @@ def _of_lines(source: Any, weight: str | int | None) -> EdgeList:
     elif weight == "length":
         if source.crs is not None and source.crs.is_geographic:
             raise checks.value_error("weight", "= 'length' is in degrees here; project the map first (to_crs)")
-        values = np.asarray(lines.length)
+        values = np.asarray(source.geometry.length)
     else:
         raise checks.value_error("weight", f"must be a column ({listed(titles)}) or 'length', got {weight!r}")
-    title = None if weight is None else str(weight)
-    return EdgeList(positions[0::2], positions[1::2], values, nodes, np.arange(len(lines)), title, others)
+    return values, None if weight is None else str(weight), others
 
 
 def _of_areas(source: Any) -> EdgeList:

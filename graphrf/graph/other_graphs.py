@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base import checks
+from graphrf._base.files.foreign import listed, short
 from graphrf.graph.edges import host_array
 
 
@@ -87,3 +90,112 @@ def _made(
     if not directed:
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
     return OtherGraph(n_nodes, src, dst, directed, nodes, attributes)
+
+
+class Attributes(Mapping[str, Iterable[Any]]):
+    """The attributes of the edges of a networkx graph, by name, with their values."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._names = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+
+    def __getitem__(self, name: str) -> Iterable[Any]:
+        return (value for _, _, value in self._graph.edges(data=name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def as_numbers(
+    values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int, graph: Any, argument: str = "weight"
+) -> list[float]:
+    """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
+    numbers = []
+    for value, pair in zip(values, pairs, strict=True):
+        if value is None:
+            raise checks.value_error(
+                argument,
+                f"must be an attribute of every edge, but edge {short(pair)} has no {weight!r}; "
+                f"the edges have {listed(Attributes(graph)) or 'no attributes'}",
+            )
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            raise checks.value_error(
+                argument,
+                f"must be an attribute with numbers, but {weight!r} of edge {short(pair)} is "
+                f"{checks.describe(value)}",
+            ) from None
+    return numbers
+
+
+class Streets(NamedTuple):
+    """The edges of a networkx graph as lines with lengths: E of them, of which one may have several names."""
+
+    nodes: list[Hashable]  # the ends of edges
+    src: np.ndarray
+    dst: np.ndarray
+    length: np.ndarray
+    names: dict[tuple[int, int, Hashable], int]  # (position, position, key) -> edge
+    remark: str
+
+
+def streets_of(graph: Any, attribute: str) -> Streets:
+    """The streets of a networkx graph; of a directed one, an edge and its reverse of the same length are one."""
+    names = [(*name, 0)[:3] for name in graph.edges]
+    held = [value for *_, value in graph.edges(data=attribute, default=None)]
+    numbers = as_numbers(held, [name[:2] for name in names], attribute, graph, "length")
+    nodes = [node for node, degree in graph.degree() if degree]
+    positions = {node: position for position, node in enumerate(nodes)}
+    ends: list[tuple[int, int]] = []
+    lengths: list[float] = []
+    found: dict[tuple[int, int, Hashable], int] = {}
+    alone: dict[tuple[int, int], list[int]] = {}  # streets of which one direction is known
+    for (first, last, key), length in zip(names, numbers, strict=True):
+        u, v = positions[first], positions[last]
+        others = alone.get((v, u), []) if graph.is_directed() and u != v else []
+        street = next((other for other in others if math.isclose(lengths[other], length, rel_tol=1e-6)), len(ends))
+        if street < len(ends):
+            others.remove(street)
+        else:
+            ends.append((u, v))
+            lengths.append(length)
+            alone.setdefault((u, v), []).append(street)
+        found[u, v, key] = street
+    src, dst = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    return Streets(nodes, src, dst, np.array(lengths), found, lengths_in_degrees(graph, attribute, numbers))
+
+
+def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> str:
+    """Warning about lengths of the edges of a networkx graph that are in degrees; empty if they are not.
+
+    They are if the coordinates are, and hardly any edge is shorter, nor most much longer, than the line between
+    its ends.
+    """
+    if values is None or not in_degrees(graph.graph.get("crs")):
+        return ""
+    places = {node: (data.get("x", np.nan), data.get("y", np.nan)) for node, data in graph.nodes(data=True)}
+    ends = np.array([(places[u], places[v]) for u, v in graph.edges()], dtype=np.float64).reshape(-1, 2, 2)
+    straight = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
+    far = straight > 0
+    if not far.any():
+        return ""
+    few, half = np.quantile(np.asarray(values, dtype=np.float64)[far] / straight[far], (0.05, 0.5))
+    if few < 0.99 or half > 3:
+        return ""
+    return (
+        f"the lengths in {attribute!r} are in degrees, like the coordinates of the nodes (crs "
+        f"{graph.graph['crs']}), so that streets to the east seem longer than those to the north: project the "
+        "graph, or measure lengths in metres (osmnx.distance.add_edge_lengths)"
+    )
+
+
+def in_degrees(crs: Any) -> bool | None:
+    """What a coordinate system says about degrees; None for none, and for text that is not the usual one."""
+    if isinstance(crs, str):
+        return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
+    said = getattr(crs, "is_geographic", None)
+    return None if said is None else bool(said)

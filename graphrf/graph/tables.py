@@ -59,6 +59,31 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
     return EdgeList(parts[0], parts[1], values, nodes, np.arange(len(table)), weight_title, others)
 
 
+def places_of_table(table: Any) -> list[tuple[Any, ...]]:
+    """Places along edges, one a row: (edge, distance), (u, v, distance) or (u, v, key, distance).
+
+    Columns are found by their titles, and levels of an index count as columns where they are called so.
+    """
+    table, titles = _with_index(table, None)
+    words = [str(title) for title in titles]
+    ends = ends_among(words)
+    leading = [*ends, "key"] if ends and "key" in words else [*ends] or ["edge"]
+    rest = [title for title, word in zip(titles, words, strict=True) if word not in leading]
+    if not {*leading} <= {*words} or len(rest) != 1:
+        raise checks.value_error(
+            "places",
+            "must have the columns u, v, key and one of distances from u (without key in a simple graph), or edge "
+            f"and distance, got {listed(words)}; select them, e.g. frame[['u', 'v', 'key', 'metres']]",
+        )
+    order = [titles[words.index(word)] for word in leading] + rest
+    return list(zip(*(_plain(table[title]) for title in order), strict=True))
+
+
+def _plain(column: Any) -> list[Any]:
+    """The cells of a column as Python's own objects."""
+    return column.tolist() if hasattr(column, "tolist") else list(column)
+
+
 def _with_index(table: Any, columns: tuple[str | int, str | int] | None) -> tuple[Any, list[Any]]:
     """The table and its titles, with the levels of its index as columns where they hold the ends of edges."""
     titles = list(table.columns)

@@ -8,6 +8,7 @@ extra `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, 
 """
 
 from graphrf.plot._curves import plot_error_against_walks, plot_front, plot_reliability
+from graphrf.plot._edges import plot_edges
 from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
@@ -23,6 +24,7 @@ __all__ = [
     "animate_map",
     "interactive_map",
     "interactive_mesh",
+    "plot_edges",
     "plot_error_against_walks",
     "plot_front",
     "plot_graph_signal",

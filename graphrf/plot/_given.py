@@ -10,6 +10,8 @@ from graphrf._base import checks
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
+# Nearer to the equator degrees of longitude are as long as those of latitude, but for one in seventy.
+_LEAST_LATITUDE = 10
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 
 
@@ -19,6 +21,17 @@ def places(coordinates: Any) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != 2:
         raise checks.value_error("coordinates", f"must have shape (N, 2), got {array.shape}")
     return array
+
+
+def in_degrees(coordinates: np.ndarray, geographic: bool | None) -> bool:
+    """True if coordinates are longitudes and latitudes: as is said, or by the rule of `plot_graph_signal`."""
+    if geographic is not None:
+        return checks.flag("geographic", geographic)
+    known = coordinates[np.isfinite(coordinates).all(axis=1)]
+    if not known.size or (np.abs(known) > (180, 90)).any() or (known == np.round(known)).all():
+        return False
+    south, north = known[:, 1].min(), known[:, 1].max()
+    return bool(abs(south + north) / 2 >= max(_LEAST_LATITUDE, north - south))
 
 
 def links(edges: Any, n_nodes: int) -> np.ndarray:

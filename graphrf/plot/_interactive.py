@@ -13,9 +13,9 @@ import numpy as np
 
 from graphrf._base import checks, lazy
 from graphrf._base.files.whole import atomic_write
-from graphrf.plot._given import finite_range, links, mesh, mesh_values, node_values, places, turn
+from graphrf.plot._given import finite_range, in_degrees, links, mesh, mesh_values, node_values, places, turn
 from graphrf.plot._meshes import direction
-from graphrf.plot._style import DEVIATIONS, VALUES
+from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,7 +37,7 @@ def interactive_map(
     names: Sequence[Any] | None = None,
     label: str = "value",
     limits: tuple[float, float] | None = None,
-    geographic: bool = False,
+    geographic: bool | None = None,
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
@@ -61,8 +61,8 @@ def interactive_map(
         Name of the signal, with its unit.
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
-    geographic : bool
-        Whether coordinates are degrees.
+    geographic : bool, optional
+        Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
     title : str
     path : str or path, optional
         Where the page is written as well: an .html file of about 5 MB that works without a network, on which the
@@ -103,12 +103,13 @@ def interactive_map(
     scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
     groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
-    stretch = 1 / math.cos(math.radians(float(spots[:, 1].mean()))) if geographic else 1.0
-    hidden = {"showgrid": False, "zeroline": False, "showticklabels": geographic}
+    degrees = in_degrees(spots, geographic)
+    stretch = stretch_of(spots, degrees)
+    hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
     figure.update_layout(
         dragmode="pan", hovermode="closest", plot_bgcolor="white",
-        xaxis={**hidden, "title": "longitude (°)" if geographic else ""},
-        yaxis={**hidden, "title": "latitude (°)" if geographic else "", "scaleanchor": "x", "scaleratio": stretch},
+        xaxis={**hidden, "title": "longitude (°)" if degrees else ""},
+        yaxis={**hidden, "title": "latitude (°)" if degrees else "", "scaleanchor": "x", "scaleratio": stretch},
     )  # fmt: skip
     return _written(figure, path, title or label)
 

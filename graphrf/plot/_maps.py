@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf.plot._given import finite_range, links, node_values, places
-from graphrf.plot._style import VALUES, beyond, colour_bar, new_axes, open_frame, shrunk
+from graphrf.plot._given import finite_range, in_degrees, links, node_values, places
+from graphrf.plot._style import PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +23,7 @@ def plot_graph_signal(
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
     marked: Any = None,
-    geographic: bool = False,
+    geographic: bool | None = None,
 ) -> Axes:
     """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their ends.
 
@@ -45,8 +44,10 @@ def plot_graph_signal(
         Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.
     marked : array_like of int, optional
         Positions of nodes to dot in white, such as those observed.
-    geographic : bool
-        Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long.
+    geographic : bool, optional
+        Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long, and the axes
+        are labelled. By default coordinates are taken for degrees if they are within +-180 and +-90, not all whole
+        numbers, and their middle is at least 10 degrees, and at least their height, from the equator.
 
     Returns
     -------
@@ -70,37 +71,37 @@ def plot_graph_signal(
     low, high = limits if limits is not None else finite_range(values)
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))
-    small = shrunk(ax)
+    degrees = in_degrees(coordinates, geographic)
+    stretch = stretch_of(coordinates, degrees)
+    apart, _ = spacing(ax, coordinates, stretch, len(coordinates))
+    width, size = np.clip(0.22 * apart, 0.3, 2.2), np.clip(0.24 * apart, 0.7, 7.0) ** 2
     from matplotlib.collections import LineCollection
 
     # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
     ax.add_collection(
-        LineCollection(list(coordinates[edges[~known]]), colors="#b5b5b5", linewidths=0.8 * small, zorder=1)
+        LineCollection(list(coordinates[edges[~known]]), colors=PALE, linewidths=min(0.8, width), zorder=1)
     )
-    lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=2.2 * small, zorder=2)
+    lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=width, zorder=2)
     lines.set_array(means[known])
     lines.set_clim(low, high)
     ax.add_collection(lines)
     shown = np.flatnonzero(np.isfinite(values))
-    size = small**2 * float(np.clip(4000 / max(1, shown.size), 7, 50))
     points = ax.scatter(
         x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
     )
     if marked is not None:
         dotted = np.asarray(marked)
-        ax.scatter(x[dotted], y[dotted], s=0.5 * size, color="white", edgecolors="black", linewidths=0.5, zorder=4)
-    if geographic:
-        ax.set_aspect(1 / math.cos(math.radians(float(coordinates[:, 1].mean()))))
-        ax.set_xlabel("longitude (°)")
-        ax.set_ylabel("latitude (°)")
-        ax.locator_params(axis="x", nbins=3 if small == 1 else 2)
-        ax.locator_params(axis="y", nbins=4 if small == 1 else 3)
-        ax.grid(visible=False)
-        open_frame(ax)
-    else:
-        ax.set_aspect("equal", adjustable="datalim")
-        ax.set_axis_off()
+        ax.scatter(
+            x[dotted],
+            y[dotted],
+            s=max(3.5, 0.5 * size),
+            color="white",
+            edgecolors="black",
+            linewidths=0.5,
+            zorder=4,
+        )
+    map_frame(ax, stretch, degrees)
     colour_bar(points, ax, label, beyond(values[shown], low, high))
     return ax

@@ -109,7 +109,7 @@ def plot_map_posterior(
     deviation_label: str | None = None,
     titles: Sequence[str] | None = None,
     limits: tuple[float, float] | None = None,
-    geographic: bool = False,
+    geographic: bool | None = None,
 ) -> Figure | SubFigure:
     """The mean of a signal on a graph in the plane and its standard deviation, after truth and observations.
 
@@ -124,8 +124,8 @@ def plot_map_posterior(
         NaN where not observed.
     figure, ax, label, deviation_label, titles, limits
         See `plot_mesh_posterior`.
-    geographic : bool
-        Whether coordinates are degrees.
+    geographic : bool, optional
+        Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
 
     Returns
     -------

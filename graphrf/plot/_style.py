@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 from contextlib import AbstractContextManager
@@ -26,6 +27,10 @@ MARKERS = "osD^vPX"
 UNOBSERVED = (0.87, 0.87, 0.87, 1.0)
 GREY = "#6b6b6b"
 GRID = "#ececec"
+#: Of lines without a value.
+PALE = "#b5b5b5"
+# Inches: narrower axes have fewer ticks.
+_SMALL = 2.4
 
 
 def require_matplotlib() -> None:
@@ -139,9 +144,41 @@ def inches(ax: Axes) -> float:
     return float(ax.get_window_extent().width / ax.figure.dpi)
 
 
-def shrunk(ax: Axes) -> float:
-    """Factor by which marks and lines of a map are scaled down in axes of less than 2.4 inches."""
-    return float(np.clip(inches(ax) / 2.4, 0.4, 1.0))
+def spacing(ax: Axes, coordinates: np.ndarray, stretch: float, n: int) -> tuple[float, float]:
+    """How far n marks on a map are from one another, and how long its unit of height is, in points.
+
+    A unit of width is 1 / `stretch` as long.
+    """
+    box = ax.get_window_extent()
+    room = 72 / ax.figure.dpi * np.array([box.width, box.height])
+    size = np.ptp(coordinates, axis=0) / (stretch, 1) if len(coordinates) else np.zeros(2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = float(np.nanmin(room / size)) if size.any() else 1.0
+    drawn = size * unit
+    return max(float(np.sqrt(drawn.prod() / max(1, n))), float(drawn.max()) / max(1, n)), unit
+
+
+def stretch_of(coordinates: np.ndarray, degrees: bool) -> float:
+    """How much longer a unit of height is than one of width: of degrees 1 / cos(latitude), else 1."""
+    latitude = float(np.nanmean(coordinates[:, 1])) if degrees and len(coordinates) else 0.0
+    return 1 / math.cos(math.radians(min(89.0, abs(latitude))))
+
+
+def map_frame(ax: Axes, stretch: float, degrees: bool) -> None:
+    """The aspect and the axes of a map."""
+    if not degrees:
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.set_axis_off()
+        return
+    small = inches(ax) < _SMALL
+    ax.set_aspect(stretch)
+    ax.set_xlabel("longitude (°)")
+    ax.set_ylabel("latitude (°)")
+    ax.locator_params(axis="x", nbins=2 if small else 3)
+    ax.locator_params(axis="y", nbins=3 if small else 4)
+    ax.ticklabel_format(useOffset=False)
+    ax.grid(visible=False)
+    open_frame(ax)
 
 
 def beyond(values: np.ndarray, low: float, high: float) -> str:

@@ -134,7 +134,7 @@ def animate_map(
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
     marked: Any = None,
-    geographic: bool = False,
+    geographic: bool | None = None,
     frames_per_second: int = 8,
     size: tuple[float, float] = (6.0, 5.0),
 ) -> None:

@@ -9,15 +9,18 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf._base.files.foreign import listed
 from graphrf._base.memory import require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
 from graphrf.gp.metric.pieces import Pieces, Places, cut
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.other_graphs import streets_of
 
-_WAYS = "nodes, pairs (edge number, distance from its `src`) or triples (u, v, distance from u)"
+_WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) or (u, v, key, distance from u)"
 
 
 class MetricGraph:
@@ -28,7 +31,12 @@ class MetricGraph:
     - nodes, by position or name;
     - pairs (edge number, distance from its `src`): a list, or an array of shape (n, 2);
     - triples (u, v, distance from u): a list, or an array of shape (n, 3), where one edge joins u and v;
-    - a list that mixes these.
+    - (u, v, key, distance from u): a list, or an array of shape (n, 4), where several do; keys as in networkx,
+      which counts parallel edges from 0;
+    - a list that mixes these;
+    - a data frame of these columns, or levels of its index: u, v, key and one of distances, or edge and distance.
+
+    Integers that are names of nodes and no positions, such as the identifiers of OpenStreetMap, are names.
 
     Parameters
     ----------
@@ -80,36 +88,37 @@ class MetricGraph:
 
     @classmethod
     def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
-        """The metric graph of an undirected networkx graph whose edges have an attribute with lengths.
+        """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
-        Edges are numbered as `graph.edges` lists them. Make OSMnx's road graphs undirected first, with
-        `osmnx.convert.to_undirected`.
+        Edges are numbered as `graph.edges` lists them. Of a directed graph, such as OSMnx's, edges (u, v) and
+        (v, u) of the same length are the two directions of one street: one edge, with both names.
 
         Raises
         ------
         ValueError, TypeError
-            If the graph is directed, or an edge has no such attribute.
+            If an edge has no such attribute, or one that is not a positive number.
+
+        Warns
+        -----
+        UserWarning
+            If lengths are in degrees, as the coordinates of the nodes are.
         """
-        if graph.is_directed():
-            raise checks.value_error(
-                "graph",
-                "must be undirected: graph.to_undirected(), or osmnx.convert.to_undirected(graph), joins the "
-                "two directions of a road",
-            )
-        edges = list(graph.edges(data=length))
-        lacking = [(u, v) for u, v, value in edges if value is None]
-        if lacking:
-            raise checks.value_error(
-                "length", f"must be an attribute of every edge, got {length!r}, which {lacking[0]!r} does not have"
-            )
-        names = [node for node, degree in graph.degree() if degree]
-        table = {name: position for position, name in enumerate(names)}
-        src, dst = ([table[edge[end]] for edge in edges] for end in (0, 1))
-        plain = names == list(range(len(names)))
-        result = cls(src, dst, [edge[2] for edge in edges])
-        if not plain:
-            result.graph = Graph(result.graph.adjacency, nodes=names)
+        streets = streets_of(graph, length)
+        notices.warn_together([streets.remark])
+        result = cls(streets.src, streets.dst, streets.length)
+        if streets.nodes != list(range(len(streets.nodes))):
+            result.graph = Graph(result.graph.adjacency, nodes=streets.nodes)
+        result._edges = streets.names
         return result
+
+    @property
+    def nodes(self) -> Sequence[Hashable]:
+        """Names of all nodes, as in `Graph`."""
+        return self.graph.nodes
+
+    def index(self, names: Hashable | Iterable[Hashable]) -> Any:
+        """Positions of nodes given by their names, as in `Graph`."""
+        return self.graph.index(names)
 
     @property
     def n_nodes(self) -> int:
@@ -145,10 +154,15 @@ class MetricGraph:
         if isinstance(places, Places):
             return places
         places = checks.plain("places", places)
+        if tables.is_table(places):
+            rows = tables.places_of_table(places)
+            return self._alike(rows, len(rows[0])) if rows else self._listed(rows)
         if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
-            return self._at_nodes(given_nodes(self.graph, places, "places"))
+            return self._at_nodes(self._nodes(places))
         if isinstance(places, np.ndarray):
-            if places.ndim != 2 or places.shape[1] not in (2, 3) or places.dtype.kind not in "iuf":
+            if places.ndim == 2 and places.dtype.kind == "O":
+                return self._listed(list(map(tuple, places.tolist())))
+            if places.ndim != 2 or places.shape[1] not in (2, 3, 4) or places.dtype.kind not in "iuf":
                 raise checks.value_error(
                     "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
                 )
@@ -165,16 +179,17 @@ class MetricGraph:
         return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
 
     def _rows(self, rows: np.ndarray) -> Places:
-        """Rows of pairs or triples of numbers."""
+        """Rows of two to four numbers."""
         whole = rows[:, :-1]
         if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
-            wanted = "edge numbers" if rows.shape[1] == 2 else "positions of nodes"
+            wanted = "edge numbers" if rows.shape[1] == 2 else "nodes"
             raise checks.value_error("places", f"must have {wanted} before the last column, got other numbers")
-        ends = whole.astype(np.int64)
-        if rows.shape[1] == 3:
-            u, v = (given_nodes(self.graph, column, "places") for column in ends.T)
-            return self._between(u, v, rows[:, 2])
-        return self._along(ends[:, 0], rows[:, 1])
+        first, *others = whole.astype(np.int64).T
+        if not others:
+            return self._along(first, rows[:, 1])
+        return self._between(
+            self._nodes(first), self._nodes(others[0]), rows[:, -1], *map(np.ndarray.tolist, others[1:])
+        )
 
     def _listed(self, places: Sequence[Any]) -> Places:
         """A list of nodes, pairs and triples."""
@@ -194,14 +209,15 @@ class MetricGraph:
         """A list of nodes, of pairs or of triples."""
         if n_parts == 1:
             return self._at_nodes(self._nodes(places))
-        if n_parts not in (2, 3):
+        if n_parts not in (2, 3, 4):
             raise checks.value_error("places", f"must be {_WAYS}, got a place of {n_parts} parts: {places[0]!r}")
         distances = np.array([checks.number("the distance of places", place[-1]) for place in places])
         if n_parts == 2:
             edges = np.array([_edge_number(place[0]) for place in places])
             return self._along(edges, distances)
         u, v = (self._nodes([place[end] for place in places]) for end in (0, 1))
-        return self._between(u, v, distances)
+        keys = () if n_parts == 3 else ([place[2] for place in places],)
+        return self._between(u, v, distances, *keys)
 
     def _names(self, place: Any) -> bool:
         """True for a tuple that is the name of a node."""
@@ -212,33 +228,68 @@ class MetricGraph:
         """The names that are tuples, as of nodes that are named by their coordinates."""
         return frozenset(name for name in self.graph.nodes if isinstance(name, tuple))
 
-    def _nodes(self, nodes: Sequence[Any]) -> np.ndarray:
-        """Positions of a list of nodes."""
-        if any(isinstance(node, tuple) for node in nodes):
-            return np.asarray(self.graph.index(nodes))
+    def _nodes(self, nodes: Any) -> np.ndarray:
+        """Positions of nodes; integers of which some are no positions are names, if all are."""
+        if isinstance(nodes, Sequence) and any(isinstance(node, tuple) for node in nodes):
+            return np.asarray(self.index(nodes))
+        if nodes is not None and self.graph.has_integer_names:
+            array = np.asarray(nodes)
+            if array.dtype.kind in "iu" and array.size and not 0 <= array.min() <= array.max() < self.n_nodes:
+                return np.asarray(self.index(array.ravel().tolist()))
         return given_nodes(self.graph, nodes, "places")
 
-    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray) -> Places:
-        """Places at a distance from u on the one edge to v."""
+    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, keys: Any = None) -> Places:
+        """Places at a distance from u on the one edge to v, or on that with a key."""
+        edge = self._only(u, v) if keys is None else self._named(u, v, keys)
+        self._check_distances(edge, distance)
+        turned = self.src[edge] != u
+        return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
+
+    def _named(self, u: np.ndarray, v: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
+        """Edges by their ends and keys, in either direction."""
+        named = self._edges
+        result = np.empty(u.size, dtype=np.int64)
+        for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
+            edge = named.get((first, last, key), named.get((last, first, key), -1))
+            if edge < 0:
+                there = [own for one, two, own in named if {one, two} == {first, last}]
+                pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
+                said = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
+                raise checks.value_error(
+                    "places", f"must lie on edges, but got key {key!r} between {pair}, {said} (place {n})"
+                )
+            result[n] = edge
+        return result
+
+    @cached_property
+    def _edges(self) -> dict[tuple[int, int, Hashable], int]:
+        """Edges by (position, position, key): parallel ones are counted from 0, as by networkx."""
+        counts: dict[tuple[int, int], int] = {}
+        result: dict[tuple[int, int, Hashable], int] = {}
+        for edge, (u, v) in enumerate(zip(self.src.tolist(), self.dst.tolist(), strict=True)):
+            pair = min(u, v), max(u, v)
+            result[u, v, counts.get(pair, 0)] = edge
+            counts[pair] = counts.get(pair, 0) + 1
+        return result
+
+    def _only(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The one edge between u and v."""
         known, order = self._pairs
         keys = np.minimum(u, v) * self.n_nodes + np.maximum(u, v)
         first, last = (np.searchsorted(known, keys, side=side) for side in ("left", "right"))
         wrong = np.flatnonzero(last - first != 1)
         if wrong.size:
             n = int(wrong[0])
-            pair = f"{self.graph.nodes[int(u[n])]!r} and {self.graph.nodes[int(v[n])]!r}"
+            pair = f"{self.nodes[int(u[n])]!r} and {self.nodes[int(v[n])]!r}"
             if first[n] == last[n]:
                 raise checks.value_error("places", f"must lie on edges, but no edge joins {pair} (place {n})")
             several = ", ".join(str(int(edge)) for edge in order[first[n] : last[n]][:5])
             raise checks.value_error(
                 "places",
-                f"must say which of the edges {several} between {pair} is meant (place {n}): give the pair (edge "
-                "number, distance from its `src`)",
+                f"must say which of the edges {several} between {pair} is meant (place {n}): give (u, v, key, "
+                "distance from u) or (edge number, distance from its `src`)",
             )
-        edge = order[first]
-        self._check_distances(edge, distance)
-        turned = self.src[edge] != u
-        return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
+        return np.asarray(order[first])
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -264,10 +315,11 @@ class MetricGraph:
         wrong = np.flatnonzero(~((share >= -1e-9) & (share <= 1 + 1e-9)))  # but for rounding
         if wrong.size:
             n = int(wrong[0])
+            u, v = (self.nodes[int(ends[edge[n]])] for ends in (self.src, self.dst))
             raise checks.value_error(
                 "places",
-                f"must have distances from 0 to the length of the edge, {length[n]:g} for edge {int(edge[n])}, "
-                f"got {distance[n]:g} (place {n}; {wrong.size} such places)",
+                f"must have distances from 0 to the length of the edge, {length[n]:.10g} for edge {int(edge[n])} "
+                f"from {u!r} to {v!r}, got {distance[n]:.10g} (place {n}; {wrong.size} such places)",
             )
 
     # -- the prior ---------------------------------------------------------------------------------

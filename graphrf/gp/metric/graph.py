@@ -167,6 +167,8 @@ class MetricGraph:
                     "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
                 )
             return self._rows(places.astype(np.float64))
+        if hasattr(places, "tolist") and not hasattr(places, "columns"):  # a Series or an Index of pandas
+            places = places.tolist()
         if isinstance(places, str | bytes) or not isinstance(places, Sequence):
             raise checks.type_error("places", f"must be {_WAYS}, got {checks.describe(places)}")
         return self._listed(places)

@@ -420,7 +420,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         labels, _ = labels_of(places)
         if labels is None:
             labels = self.graph.graph.nodes if places is None else places
-        listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         names = [tuple(own) if isinstance(own, list) else own for own in listed]
         return self._titles.frame(names, columns, places)
 
@@ -453,6 +453,8 @@ def place_rows(places: Any, n: int) -> Rows:
     labels, numbered = labels_of(places)
 
     def keys() -> list[Any]:
+        if hasattr(places, "itertuples"):
+            return [list(places.itertuples(index=False, name=None))]
         listed = places.tolist() if hasattr(places, "tolist") else list(places)
         return [[tuple(own) if isinstance(own, list) else own for own in listed]]
 

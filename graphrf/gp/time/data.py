@@ -189,7 +189,7 @@ def _labels(graph: Graph, columns: Any) -> Any:
 def _frame_numbers(frame: Any) -> np.ndarray:
     for position, name in enumerate(frame.columns):
         own = frame.iloc[:, position]
-        if own.dtype == object and any(isinstance(value, str) for value in own):
+        if getattr(own.dtype, "kind", "O") not in "biuf" and any(isinstance(value, str) for value in own):
             raise checks.type_error("Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}")
     try:
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))

@@ -1,0 +1,105 @@
+"""The conveniences of tests/gp/test_matrix.py, of the estimator on graph and time."""
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.time import MaternTime, Part
+
+pandas = pytest.importorskip("pandas")
+
+NAMES = list("fbdace")
+GRAPH = grf.from_edges(NAMES[:-1], NAMES[1:])
+TIMES = pandas.date_range("2026-01-01", periods=30, freq="h", tz="Europe/Berlin", name="when")
+RNG = np.random.default_rng(0)
+VALUES = np.sin(np.arange(30)[:, None] / 4 + np.arange(6) / 3) + 0.05 * RNG.standard_normal((30, 6))
+VALUES[4:9, 2] = np.nan
+FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))[sorted(NAMES)]
+
+
+def model(**settings):
+    part = Part(MaternTime(lengthscale=6.0, nu=1.5), 0.6, 0.05)
+    known = {"kernel": grf.Diffusion(2.0), "time_kernel": part, "noise": 0.01, "optimize": False, "seed": 0}
+    return grf.gp.GraphTimeGPRegressor(GRAPH, **{**known, **settings})
+
+
+def test_rows_and_columns_are_titled_and_ordered_as_in_fit():
+    gp = model().fit(FRAME)
+    mean, std = gp.predict(return_std=True, as_frame=True)
+    for frame in (
+        mean,
+        std,
+        gp.probability(above=0.0, as_frame=True),
+        *gp.predict(quantiles=(0.1, 0.9), as_frame=True),
+    ):
+        assert frame.columns.equals(FRAME.columns)
+        assert frame.index.equals(FRAME.index)
+        assert (frame.columns.name, frame.index.name) == ("sensor", "when")
+    np.testing.assert_array_equal(gp.predict(), mean.to_numpy())  # also without a frame
+    np.testing.assert_allclose(mean, model().fit(FRAME[NAMES]).predict(as_frame=True)[sorted(NAMES)], atol=1e-9)
+    later = pandas.date_range(TIMES[-1], periods=3, freq="h")
+    assert gp.predict(["d"], later, as_frame=True).index.equals(later.rename("when"))
+
+
+def test_columns_that_lack_some_nodes_come_first():
+    some = FRAME[["e", "b"]]
+    assert list(model().fit(some).predict(as_frame=True).columns) == ["e", "b", "f", "d", "a", "c"]
+
+
+def test_quantiles_probabilities_and_scores():
+    gp = model().fit(FRAME)
+    mean, std = gp.predict(return_std=True)
+    low, high = np.moveaxis(gp.predict(quantiles=(0.025, 0.975)), -1, 0)
+    np.testing.assert_allclose(high - low, 2 * 1.959964 * std, rtol=1e-6)
+    np.testing.assert_array_equal(gp.probability(above=0.0) > 0.5, mean > 0)
+    assert gp.score(FRAME) > 0.95
+    assert np.isclose(gp.score(FRAME[["b", "a"]]), gp.score(FRAME[["a", "b"]]))
+
+
+def test_update_takes_what_fit_takes():
+    first, more = FRAME.iloc[:20], FRAME.iloc[20:]
+    expected = model().fit(first).update(more.to_numpy(), more.index).predict()
+    wanted = model().fit(FRAME).predict()
+    np.testing.assert_allclose(expected, wanted, atol=5e-3)  # but for the constant
+    for given in (more, more[NAMES], more.drop(columns="d").assign(d=more["d"])):
+        np.testing.assert_allclose(model().fit(first).update(given).predict(), expected, atol=1e-12)
+    long = more.melt(ignore_index=False).dropna().sample(frac=1.0, random_state=0)
+    long = model().fit(first).update(long["sensor"].tolist(), long.index, long["value"].to_numpy())
+    np.testing.assert_allclose(long.predict(), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="fit again to add sensors"):
+        model().fit(first.drop(columns="d")).update(more)
+
+
+def test_labels_that_differ_are_refused():
+    with pytest.raises(
+        ValueError, match=r"must be None where the columns of `Y` are nodes: got 'f', 'b', .* 'a', 'b'"
+    ):
+        model().fit(FRAME, nodes=NAMES)
+    with pytest.raises(ValueError, match="`times` must be None, or the index"):
+        model().fit(FRAME, times=np.arange(30.0))
+    with pytest.raises(ValueError, match="'Z'"):
+        model().fit(FRAME.rename(columns={"a": "Z"}))
+    with pytest.raises(TypeError, match="text in 'a'"):
+        model().fit(FRAME.astype({"a": str}))
+    with pytest.warns(UserWarning, match="numbers are taken for hours"):
+        model().fit(FRAME.reset_index(drop=True))
+    long = FRAME.melt(ignore_index=False).dropna()
+    y = pandas.Series(long["value"].to_numpy(), index=np.arange(7, 7 + len(long)))
+    with pytest.raises(ValueError, match="`y` has the labels 7, 8"):
+        model().fit(pandas.Series(long["sensor"].to_numpy(), index=np.arange(len(long)) + 3), long.index, y)
+
+
+def test_files_keep_titles(tmp_path):
+    gp = model().fit(FRAME)
+    gp.save(tmp_path / "gp.npz")
+    loaded = grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")
+    pandas.testing.assert_frame_equal(loaded.predict(as_frame=True), gp.predict(as_frame=True))
+
+
+def test_progress_and_placeholders(capsys):
+    frame = FRAME + 50
+    frame.iloc[[3, 12, 17], 4] = -999.0
+    trained = {"optimize": True, "noise": None, "time_kernel": MaternTime(lengthscale=6.0, nu=1.5)}
+    with pytest.warns(UserWarning, match="`Y` holds -999 3 times"):
+        model(progress=True, **trained).fit(frame.iloc[:, 3:])
+    assert "training" in capsys.readouterr().err

@@ -169,11 +169,11 @@ def overhead(client: Client, graph: grf.Graph, rounds: int) -> Rates:
     compare("matrix, gathered", matrix_of(0, features), matrix_of(1, remote))
     assert all(np.array_equal(getattr(found[0], name), getattr(found[1], name)) for name in ("indices", "data"))
     found.clear()
-    seeds = rng.choice(graph.n_nodes, min(1_000, graph.n_nodes), replace=False)
+    sources = rng.choice(graph.n_nodes, min(1_000, graph.n_nodes), replace=False)
     compare(
-        f"local PageRank, {seeds.size} seeds",
-        lambda _: grf.pagerank.local_pagerank(graph, seeds, k=10, seed=0, n_threads=THREADS),
-        lambda _: grf.distributed.local_pagerank(graph, seeds, k=10, seed=0, client=client),
+        f"local PageRank, {sources.size} sources",
+        lambda _: grf.pagerank.local_pagerank(graph, sources, k=10, seed=0, n_threads=THREADS),
+        lambda _: grf.distributed.local_pagerank(graph, sources, k=10, seed=0, client=client),
     )
     print_memory(remote)
 

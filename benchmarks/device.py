@@ -40,7 +40,7 @@ import graphrf as grf
 from graphrf.features.device_record import device_record
 from graphrf.gp import GRFKernel, pathwise_draws
 from graphrf.gp.torch.device_factors import TorchFeatureFactor
-from graphrf.pagerank import pagerank, power_iteration
+from graphrf.pagerank import estimate, pagerank
 from graphrf.pagerank.walks import pooled_torch
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
@@ -223,7 +223,7 @@ def bits(options: argparse.Namespace, on: Device) -> None:
             total += 1
             with on.case(f"pools, p_halt {p_halt}, graph {name}"):
                 here, there = (
-                    pagerank(graph, seed=0, p_halt=p_halt, **engine).scores for engine in ({}, torch_engine)
+                    estimate(graph, seed=0, p_halt=p_halt, **engine).scores for engine in ({}, torch_engine)
                 )
                 np.testing.assert_array_equal(there, here)
                 equal += 1
@@ -283,11 +283,11 @@ def products(options: argparse.Namespace, on: Device) -> None:
 
 def ranks(options: argparse.Namespace, on: Device) -> None:
     graph = random_graph(options.nodes, 8)
-    exact = power_iteration(graph).scores
+    exact = pagerank(graph).scores
     for n in (options.walks, 16 * options.walks):
 
-        def run(n=n) -> grf.pagerank.PageRankResult:  # type: ignore[no-untyped-def]
-            return pagerank(graph, n_walks=n, seed=0, engine="torch", device=on.device)
+        def run(n=n) -> grf.pagerank.PageRankEstimate:  # type: ignore[no-untyped-def]
+            return estimate(graph, n_walks=n, seed=0, engine="torch", device=on.device)
 
         with _edges_dealt() as edges:
             result = run()

@@ -24,7 +24,7 @@ from _machine import header, peak_gib, timed
 from walks import grid, random_graph
 
 import graphrf as grf
-from graphrf.pagerank import local_pagerank, pagerank, power_iteration
+from graphrf.pagerank import estimate, local_pagerank, pagerank
 
 P_HALT = 0.15
 N_NODES = 1_000_000
@@ -80,11 +80,11 @@ def equal(repeats: int) -> None:
     print(f"| graph | nodes | {' | '.join(methods)} | pooled / sigma |")
     print("|---|---|" + "---|" * (len(methods) + 1))
     for name, graph in graphs.items():
-        truth = power_iteration(graph, p_halt=P_HALT).scores
+        truth = pagerank(graph, p_halt=P_HALT).scores
         errors = {}
         for method, options in methods.items():
             runs = [
-                np.abs(pagerank(graph, p_halt=P_HALT, n_walks=16, seed=seed, **options).scores - truth).sum()
+                np.abs(estimate(graph, p_halt=P_HALT, n_walks=16, seed=seed, **options).scores - truth).sum()
                 for seed in range(repeats)
             ]
             errors[method] = (np.mean(runs), np.std(runs, ddof=1) / np.sqrt(repeats))
@@ -125,10 +125,10 @@ def row(name: str, setup: float | None, seconds: tuple[float, float, float], err
 
 def global_vector(target: float) -> None:
     graphs = {"random": random_graph(N_NODES, 8), "preferential": preferential(N_NODES, 4)}
-    pagerank(grf.Graph(grid(70).adjacency), n_walks=2, seed=0)  # compiles
-    power_iteration(grid(70))
+    estimate(grf.Graph(grid(70).adjacency), n_walks=2, seed=0)  # compiles
+    pagerank(grid(70))
     for name, graph in graphs.items():
-        truth = power_iteration(graph, p_halt=P_HALT, tol=1e-12).scores
+        truth = pagerank(graph, p_halt=P_HALT, tol=1e-12).scores
         uniform = np.full(graph.n_nodes, 1 / graph.n_nodes)
         print(f"\n{name} graph, {graph.n_nodes} nodes, {graph.n_edges} edges, L1 error {target:g}\n")
         print("| method | set-up s | seconds [min, max] | L1 error |\n|---|---|---|---|")
@@ -151,26 +151,26 @@ def global_vector(target: float) -> None:
             "the same with set-up",
             lambda n=count, g=graph, u=uniform: scipy_power(transposed_transitions(g.adjacency), n, u),
         )
-        measure(f"power_iteration(tol={target:g})", lambda g=graph: power_iteration(g, tol=target).scores)
-        measure("power_iteration(tol=1e-10)", lambda g=graph: power_iteration(g, tol=1e-10).scores)
+        measure(f"pagerank(tol={target:g})", lambda g=graph: pagerank(g, tol=target).scores)
+        measure("pagerank(tol=1e-10)", lambda g=graph: pagerank(g, tol=1e-10).scores)
         walks = fewest(
-            lambda n, g=graph: pagerank(g, n_walks=n, seed=1).scores,
+            lambda n, g=graph: estimate(g, n_walks=n, seed=1).scores,
             truth,
             target,
             [16, 32, 48, 64, 80, 96, 128, 192],
         )
-        measure(f"pagerank(n_walks={walks})", lambda g=graph, n=walks: pagerank(g, n_walks=n, seed=1).scores)
+        measure(f"estimate(n_walks={walks})", lambda g=graph, n=walks: estimate(g, n_walks=n, seed=1).scores)
         few = {"n_walks": 4, "seed": 1}
         steps = fewest(
-            lambda n, g=graph, o=few: pagerank(g, exact_steps=n, **o).scores, truth, target, list(range(8, 30))
+            lambda n, g=graph, o=few: estimate(g, exact_steps=n, **o).scores, truth, target, list(range(8, 30))
         )
         measure(
-            f"pagerank(n_walks=4, exact_steps={steps})",
-            lambda g=graph, n=steps, o=few: pagerank(g, exact_steps=n, **o).scores,
+            f"estimate(n_walks=4, exact_steps={steps})",
+            lambda g=graph, n=steps, o=few: estimate(g, exact_steps=n, **o).scores,
         )
         measure(
-            f"pagerank(n_walks=4, tol={target:g})",
-            lambda g=graph, o=few: pagerank(g, tol=target, **o).scores,
+            f"estimate(n_walks=4, tol={target:g})",
+            lambda g=graph, o=few: estimate(g, tol=target, **o).scores,
             repeats=3,
         )
         for rival in installed("igraph", "sknetwork", "networkx"):
@@ -236,15 +236,15 @@ def local(queries: int) -> None:
     print("|---|---|---|---|---|---|---|---|")
     rng = np.random.default_rng(5)
     for name, graph in graphs.items():
-        seeds = rng.choice(np.flatnonzero(graph.degrees), queries, replace=False)
-        starts = [{int(seed): 1.0} for seed in seeds]
-        exact = power_iteration(graph, p_halt=P_HALT, personalization=starts, tol=1e-9).scores
+        sources = rng.choice(np.flatnonzero(graph.degrees), queries, replace=False)
+        starts = [{int(source): 1.0} for source in sources]
+        exact = pagerank(graph, p_halt=P_HALT, personalization=starts, tol=1e-9).scores
         local_pagerank(graph, 0, k=10, seed=0)  # looks at the whole graph, once
         for setting, options in settings.items():
             seconds, recalls, shares, touched = [], [], [], []
-            for seed, scores in zip(seeds.tolist(), exact, strict=True):
+            for source, scores in zip(sources.tolist(), exact, strict=True):
                 started = time.perf_counter()
-                result = local_pagerank(graph, seed, k=10, p_halt=P_HALT, n_threads=1, **options)
+                result = local_pagerank(graph, source, k=10, p_halt=P_HALT, n_threads=1, **options)
                 seconds.append(1e3 * (time.perf_counter() - started))
                 best = np.sort(np.partition(scores, -10)[-10:])
                 found = [node for node, _ in result.top()]
@@ -263,13 +263,11 @@ def local(queries: int) -> None:
                 lambda g=graph, m=many, t=threads: local_pagerank(g, m, k=32, max_residual=1e-4, n_threads=t), 3
             )
             rates = " to ".join(f"{many.size / seconds:.0f}" for seconds in (high, low))
-            print(f"{name}: pushes to 1e-4 for {many.size} seeds, {threads or 'all'} threads: {rates} seeds/s")
+            print(f"{name}: pushes to 1e-4 for {many.size} sources, {threads or 'all'} threads: {rates} sources/s")
         middle, low, high = timed(
-            lambda g=graph: power_iteration(g, p_halt=P_HALT, personalization={0: 1.0}, tol=1e-4), 3
+            lambda g=graph: pagerank(g, p_halt=P_HALT, personalization={0: 1.0}, tol=1e-4), 3
         )
-        print(
-            f"{name}: power_iteration from one node to an L1 error of 1e-4: {middle:.2f} s [{low:.2f}, {high:.2f}]"
-        )
+        print(f"{name}: pagerank from one node to an L1 error of 1e-4: {middle:.2f} s [{low:.2f}, {high:.2f}]")
         for rival in installed("igraph", "sknetwork"):
             globals()[f"local_{rival}"](name, graph)
 

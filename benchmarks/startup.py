@@ -23,7 +23,7 @@ PARTS = (
     "import graphrf",
     "from graphrf import Graph",
     "from graphrf import Graph, Diffusion, sample_features",
-    "from graphrf.pagerank import power_iteration",
+    "from graphrf.pagerank import pagerank",
     "from graphrf import GraphGPRegressor",
     "from graphrf.gp import GRFKernel",
     "from graphrf.euclidean import FourierFeatures",

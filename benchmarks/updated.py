@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.pagerank import pagerank
+from graphrf.pagerank import estimate
 from graphrf.sampling.updated import changed_rows, rows_that_met
 from graphrf.sampling.walks.random_walks import walk_transitions
 
@@ -83,13 +83,13 @@ def main() -> None:
     features = None
     for n_batches in (1, 16):
         options = {"coupling": "iid", "n_walks": args.walks, "n_batches": n_batches, "seed": 0}
-        pagerank(warm, keep_walks=True, **options).updated(warm)
-        kept, *keeping = least(lambda options=options: pagerank(before, keep_walks=True, **options), 1)
+        estimate(warm, keep_walks=True, **options).updated(warm)
+        kept, *keeping = least(lambda options=options: estimate(before, keep_walks=True, **options), 1)
         print(f"PageRank in {n_batches} batches; with keep_walks {keeping[0]:.2f} s, CPU {keeping[1]:.2f} s")
         for n, after in afters.items():
             changed = changed_rows(*(walk_transitions(graph, "normalized") for graph in (before, after)))
             share = kept.follow.args[0].visitors.met(changed).mean()
-            anew, *fresh = least(lambda after=after, options=options: pagerank(after, **options), args.repeats)
+            anew, *fresh = least(lambda after=after, options=options: estimate(after, **options), args.repeats)
             updated, *quick = least(lambda after=after, kept=kept: kept.updated(after), args.repeats)
             assert np.array_equal(anew.scores, updated.scores)
             show("PageRank", n, share, fresh, quick)

@@ -274,7 +274,7 @@ ESTIMATES = product(("visits", "endpoints"), ("iid", "antithetic", "sigma", "str
     },
 )
 def pagerank_by_walks(options: dict[str, Any]) -> Any:
-    found = [grf.pagerank(graph, seed=3, **options) for graph in (WEIGHTED, DIRECTED)]
+    found = [grf.pagerank.estimate(graph, seed=3, **options) for graph in (WEIGHTED, DIRECTED)]
     return [[of(result, RANKS), result.top(3)] for result in found]
 
 
@@ -286,15 +286,15 @@ def pagerank_iterated() -> Any:
         {"personalization": np.eye(3, 150)},
         {"dangling": {"n1": 1.0}, "p_halt": 0.3},
     ]
-    iterated = [grf.pagerank.power_iteration(graph, **each) for each in many for graph in (WEIGHTED, DIRECTED)]
+    iterated = [grf.pagerank(graph, **each) for each in many for graph in (WEIGHTED, DIRECTED)]
     numbers = "scores converged iterations residual error_bound"
     return [of(result, RANKS) for result in refined], [of(result, numbers) for result in iterated]
 
 
 @setting("pagerank local", {"walks": {"k": 5, "seed": 1}, "all": {"seed": 1}, "push": {"max_residual": 1e-3}})
-def pagerank_of_seeds(options: dict[str, Any]) -> Any:
+def pagerank_of_sources(options: dict[str, Any]) -> Any:
     results = [grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)]
-    names = "scores stderr seeds residual pushes walks steps touched delta epsilon failure max_residual seed"
+    names = "scores stderr sources residual pushes walks steps touched delta epsilon failure max_residual seed"
     return [[of(result, names), result.top(3), result.best(4)] for result in results]
 
 

@@ -175,14 +175,14 @@ def predicted(
 def ranked(task: Task, features: DistributedFeatures, stages: Stages, options: argparse.Namespace) -> None:
     """The best ten of some nodes by personalised PageRank."""
     n_nodes = task.graph.n_nodes
-    seeds = np.random.default_rng(options.seed).choice(n_nodes, min(options.queries, n_nodes), replace=False)
+    sources = np.random.default_rng(options.seed).choice(n_nodes, min(options.queries, n_nodes), replace=False)
     print("local PageRank")
-    with stages.timed(f"the ten best of {seeds.size} nodes"):
+    with stages.timed(f"the ten best of {sources.size} nodes"):
         result = grf.distributed.local_pagerank(
-            task.graph, seeds, client=stages.client, k=10, seed=options.seed, progress=True
+            task.graph, sources, client=stages.client, k=10, seed=options.seed, progress=True
         )
     stages.end("PageRank", features)
-    own = np.mean(result.scores[np.arange(seeds.size), seeds])
+    own = np.mean(result.scores[np.arange(sources.size), sources])
     print(f"  a node's own score is {own:.3f} on average")
 
 

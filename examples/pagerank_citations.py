@@ -25,7 +25,7 @@ from _options import add_figure_option
 from scipy.stats import kendalltau
 
 import graphrf as grf
-from graphrf.pagerank import PageRankResult, power_iteration
+from graphrf.pagerank import PageRankEstimate, pagerank
 from graphrf.plot import COLOURS, plot_front
 
 if TYPE_CHECKING:
@@ -58,11 +58,13 @@ def load() -> Citations:
     return Citations(graph, topics[labelled.graph.index([str(paper) for paper in graph.nodes])])
 
 
-def estimate(graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: Any = None) -> PageRankResult:
+def estimate(graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: Any = None) -> PageRankEstimate:
     """Scores with standard errors, from `n_walks` a node; as many in all where they start from fewer nodes."""
     if start is not None:
         n_walks = n_walks * graph.n_nodes // np.count_nonzero(start)
-    return grf.pagerank(graph, p_halt=p_halt, n_walks=n_walks, n_batches=BATCHES, personalization=start, seed=seed)
+    return grf.pagerank.estimate(
+        graph, p_halt=p_halt, n_walks=n_walks, n_batches=BATCHES, personalization=start, seed=seed
+    )
 
 
 def separations(scores: np.ndarray, stderr: np.ndarray) -> np.ndarray:
@@ -80,7 +82,7 @@ class Agreement(NamedTuple):
     covered: float
 
 
-def agreement(found: PageRankResult, exact: np.ndarray, ranked: np.ndarray) -> Agreement:
+def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) -> Agreement:
     """L1 error and overlaps of the tops; of the papers `ranked` Kendall's tau and coverage by two errors."""
     error = np.abs(found.scores - exact)
     own, true = (np.argsort(-scores, kind="stable") for scores in (found.scores, exact))
@@ -97,7 +99,7 @@ def agreement(found: PageRankResult, exact: np.ndarray, ranked: np.ndarray) -> A
 HEADER = f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  {'score ± standard error':<22}  {'exact':<7}"
 
 
-def row(citations: Citations, found: PageRankResult, exact: np.ndarray, node: int) -> str:
+def row(citations: Citations, found: PageRankEstimate, exact: np.ndarray, node: int) -> str:
     """What is printed of one paper, below `HEADER`."""
     assert found.stderr is not None
     graph = citations.graph
@@ -108,7 +110,7 @@ def row(citations: Citations, found: PageRankResult, exact: np.ndarray, node: in
     )
 
 
-def print_top(citations: Citations, found: PageRankResult, exact: np.ndarray, size: int) -> None:
+def print_top(citations: Citations, found: PageRankEstimate, exact: np.ndarray, size: int) -> None:
     """The highest papers, and whether each is above the next by more than two standard errors."""
     assert found.stderr is not None
     order = np.argsort(-found.scores, kind="stable")[: size + 1]
@@ -150,12 +152,12 @@ def cost_of_power_iteration(graph: grf.Graph, exact: np.ndarray, p_halt: float) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged is what is asked
         for n in (1, 2, 4, 8, 16, 32, 64):
-            found = power_iteration(graph, p_halt=p_halt, max_iter=n)
+            found = pagerank(graph, p_halt=p_halt, max_iter=n)
             rows.append((n * graph.adjacency.nnz, np.abs(found.scores - exact).sum()))
     return np.array(rows)
 
 
-def print_question(title: str, citations: Citations, found: PageRankResult, exact: np.ndarray) -> None:
+def print_question(title: str, citations: Citations, found: PageRankEstimate, exact: np.ndarray) -> None:
     """The five highest papers of another question."""
     print(f"\n{title}")
     for node in np.argsort(-found.scores, kind="stable")[:5]:
@@ -163,7 +165,7 @@ def print_question(title: str, citations: Citations, found: PageRankResult, exac
 
 
 def draw(
-    citations: Citations, found: PageRankResult, exact: np.ndarray, costs: dict[str, np.ndarray], path: str
+    citations: Citations, found: PageRankEstimate, exact: np.ndarray, costs: dict[str, np.ndarray], path: str
 ) -> None:
     """The highest papers; the estimates of all; and the error against cost, with power iteration's."""
     colours = dict(zip(sorted(set(citations.topics)), COLOURS, strict=True))
@@ -186,7 +188,7 @@ def draw(
 
 
 def draw_top(
-    ax: Axes, citations: Citations, found: PageRankResult, exact: np.ndarray, colours: dict[str, str]
+    ax: Axes, citations: Citations, found: PageRankEstimate, exact: np.ndarray, colours: dict[str, str]
 ) -> None:
     """The highest 20 papers with what was said of their errors."""
     from matplotlib.ticker import NullFormatter
@@ -227,9 +229,9 @@ def main() -> None:
     if options.paper not in citations.graph.nodes:
         parser.error("--paper must be the number of a paper")
 
-    def answer(graph: grf.Graph, start: Any = None) -> tuple[PageRankResult, np.ndarray]:
+    def answer(graph: grf.Graph, start: Any = None) -> tuple[PageRankEstimate, np.ndarray]:
         found = estimate(graph, options.walks, options.p_halt, options.seed, start)
-        return found, power_iteration(graph, p_halt=options.p_halt, personalization=start).scores
+        return found, pagerank(graph, p_halt=options.p_halt, personalization=start).scores
 
     graph = citations.graph
     found, exact = answer(graph)

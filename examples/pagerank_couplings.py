@@ -28,7 +28,7 @@ from gram_error import mean_and_error, ratio_and_error
 import graphrf as grf
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 from graphrf.plot import COLOURS
 from graphrf.sampling.walks.coupling import shipped_coupling
 
@@ -67,7 +67,7 @@ def errors_of(
     estimator, coupling = method
     errors = np.empty(len(seeds))
     for number, seed in enumerate(seeds):
-        found = grf.pagerank(
+        found = grf.pagerank.estimate(
             graph, p_halt=p_halt, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=1,
             seed=seed, n_threads=1,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> Errors:
     seeds = range(seed, seed + repeats)
     errors = {}
     for p_halt in P_HALT:
-        exact = power_iteration(graph, p_halt=p_halt).scores
+        exact = pagerank(graph, p_halt=p_halt).scores
         for method in METHODS:
             errors[method, p_halt] = errors_of(graph, exact, method, p_halt, n_walks, seeds)
     return errors

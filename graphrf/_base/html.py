@@ -54,7 +54,7 @@ def memory(n_bytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """ "1 seed", "2 seeds"."""
+    """ "1 source", "2 sources"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

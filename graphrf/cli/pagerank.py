@@ -25,12 +25,12 @@ EXAMPLES = (
     "graphrf pagerank roads.csv --top 5",
     "graphrf pagerank links.tsv --directed --weight clicks -o scores.csv",
     "graphrf pagerank karate --method walks --walks 64 --batches 4 --seed 0 -o scores.csv",
-    "graphrf pagerank karate --method local --seeds 0,33 --top 3 --seed 0",
+    "graphrf pagerank karate --method local --sources 0,33 --top 3 --seed 0",
 )
 _TAKES = {
-    "power": ("--tol", "--max-iter", "--seeds"),
-    "walks": ("--tol", "--walks", "--batches", "--seeds", "--seed"),
-    "local": ("--seeds", "--seed"),
+    "power": ("--tol", "--max-iter", "--sources"),
+    "walks": ("--tol", "--walks", "--batches", "--sources", "--seed"),
+    "local": ("--sources", "--seed"),
 }
 _SHOWN = 10
 
@@ -53,7 +53,7 @@ class Ranking:
         typer.Option(help="Probability of a jump before each step; 1 - alpha in networkx.", rich_help_panel=PANEL),
     ] = 0.15
     alpha: Annotated[float | None, typer.Option(hidden=True)] = None  # networkx's name, which is refused
-    seeds: Annotated[
+    sources: Annotated[
         str | None,
         typer.Option(
             metavar="NODES",
@@ -89,8 +89,10 @@ class Ranking:
         given = given_options(self) | given_options(seeding)
         del given["--method"], given["--p-halt"]  # which every method takes
         refuse_unused(given, _TAKES[self.method], f"`--method {self.method}`")
-        if self.method == "local" and self.seeds is None:
-            raise ValueError("`--seeds` is needed with `--method local`: the nodes from which scores are computed")
+        if self.method == "local" and self.sources is None:
+            raise ValueError(
+                "`--sources` is needed with `--method local`: the nodes that scores are computed from"
+            )
 
 
 def pagerank(
@@ -119,10 +121,10 @@ def pagerank(
         raise ValueError("`--top` prints a table and `-o -` prints csv: use only one of them")
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
-    start = None if ranking.seeds is None else names.chosen(ranking.seeds, "--seeds")
+    start = None if ranking.sources is None else names.chosen(ranking.sources, "--sources")
     facts: dict[str, Any] = {"graph": loaded.facts, "method": ranking.method, "p_halt": ranking.p_halt}
     if start is not None:
-        facts["seeds"] = names.of(start)
+        facts["sources"] = names.of(start)
     if ranking.method == "local":
         assert start is not None
         seed = seeding.settled(talking)
@@ -146,10 +148,10 @@ def _counts(start: np.ndarray, n_nodes: int) -> np.ndarray:
 
 
 def _power(graph: Graph, weights: np.ndarray | None, ranking: Ranking, threads: Threads) -> Found:
-    from graphrf.pagerank.power import power_iteration
+    from graphrf.pagerank.power import pagerank as exact
 
     options: dict[str, Any] = {} if ranking.tol is None else {"tol": ranking.tol}
-    result = power_iteration(
+    result = exact(
         graph,
         p_halt=ranking.p_halt,
         personalization=weights,
@@ -164,7 +166,7 @@ def _power(graph: Graph, weights: np.ndarray | None, ranking: Ranking, threads: 
 def _walks(
     graph: Graph, weights: np.ndarray | None, ranking: Ranking, seed: int, threads: Threads, talking: Talking
 ) -> Found:
-    from graphrf.pagerank.estimate import pagerank as estimate
+    from graphrf.pagerank.estimates import estimate
 
     walks = 16 if ranking.walks is None else ranking.walks
     batches = ranking.batches
@@ -198,7 +200,7 @@ def _local(
     threads: Threads,
     talking: Talking,
 ) -> Found:
-    """The best nodes for each seed, best first: columns seed, node, score, stderr."""
+    """The best nodes for each source, best first: columns source, node, score, stderr."""
     import numpy as np
 
     from graphrf.pagerank.local import local_pagerank
@@ -216,7 +218,7 @@ def _local(
         sources += [int(start[row])] * entries.size
     order = np.concatenate(found)
     columns = {
-        "seed": names.of(sources),
+        "source": names.of(sources),
         "node": names.of(scores.indices[order]),
         "score": scores.data[order],
         "stderr": errors.data[order],
@@ -233,10 +235,10 @@ def _best(columns: dict[str, Any], most: int) -> str:
     import numpy as np
 
     scores = np.asarray(columns["score"])
-    groups = columns.get("seed", [None] * scores.size)
+    groups = columns.get("source", [None] * scores.size)
     rows, counted = [], dict.fromkeys(groups, 0)
-    titles = [name for name in ("seed", "node", "score", "stderr") if name in columns]
-    order = range(scores.size) if "seed" in columns else np.argsort(-scores, kind="stable")[:most].tolist()
+    titles = [name for name in ("source", "node", "score", "stderr") if name in columns]
+    order = range(scores.size) if "source" in columns else np.argsort(-scores, kind="stable")[:most].tolist()
     for position in order:
         counted[groups[position]] += 1
         if counted[groups[position]] > most:

@@ -15,11 +15,18 @@ from graphrf.distributed.client import arrays_folder, require_client, warn_of_ma
 from graphrf.distributed.parcel import Parcel
 from graphrf.distributed.placement import Blocks
 from graphrf.graph.graph import Graph
-from graphrf.pagerank.local import LocalPageRankResult, QueryRows, assembled, checked_queries, rows_of, seed_tasks
+from graphrf.pagerank.local import (
+    LocalPageRankResult,
+    QueryRows,
+    assembled,
+    checked_queries,
+    rows_of,
+    source_tasks,
+)
 from graphrf.pagerank.problem import without_alpha
 from graphrf.sampling.walks.transitions import graph_transitions
 
-# Seeds in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a seed a
+# Sources in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a source a
 # twentieth of one. Rows of all nodes touched may be megabytes each, and a task's have to fit a worker.
 _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 
@@ -27,7 +34,7 @@ _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 @without_alpha
 def local_pagerank(
     graph: Graph,
-    seeds: Any,
+    sources: Any,
     *,
     client: Client | None = None,
     k: int | None = None,
@@ -40,17 +47,17 @@ def local_pagerank(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    r"""Personalised PageRank of many seed nodes, each from its neighbourhood, on the workers of a Dask cluster.
+    r"""Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a Dask cluster.
 
-    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee; blocks of seeds are tasks. A query is a
-    function of graph, settings, `seed` and seed node, so the result is that of one process, bit for bit, and a
+    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee; blocks of sources are tasks. A query is
+    a function of graph, settings, `seed` and source node, so the result is that of one process, bit for bit, and a
     block that is lost with a worker is computed again with the same rows.
 
     Parameters
     ----------
     graph : Graph
         Directed or not, weighted or not; in memory or opened from disk (`graphrf.open_graph`).
-    seeds : position or name, or array_like of n_seeds of them
+    sources : position or name, or array_like of n_sources of them
     client : dask.distributed.Client, optional
         Default: the current one.
     k, p_halt, epsilon, delta, failure, max_residual, seed
@@ -82,19 +89,19 @@ def local_pagerank(
     Notes
     -----
     Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a millisecond
-    per task. A task has at most 512 seeds, or 64 with walks; without `k`, where rows are long, 64 and 8.
-    There are at least 8 tasks per thread, if there are enough seeds.
+    per task. A task has at most 512 sources, or 64 with walks; without `k`, where rows are long, 64 and 8.
+    There are at least 8 tasks per thread, if there are enough sources.
 
     Traffic: the walk arrays (4 bytes for each node and for each direction of an edge, 8 in graphs of 2^31 of them;
     8 more for each direction where weights differ) once per call, to each worker or into the shared folder; 8
-    bytes for each seed to the workers; back, by way of the scheduler, 56 bytes for each seed and 24 for each
-    score, so at most 56 + 24 k per seed. Rows leave the workers as soon as they are done.
+    bytes for each source to the workers; back, by way of the scheduler, 56 bytes for each source and 24 for each
+    score, so at most 56 + 24 k per source. Rows leave the workers as soon as they are done.
 
     Memory: in this process twice that of the rows, while they are assembled. On a worker the walk arrays, and for
     each thread the rows of a task and what `graphrf.pagerank.local_pagerank` keeps for the nodes touched by one
-    seed.
+    source.
 
-    For few seeds one process is faster, because the walk arrays need not be sent.
+    For few sources one process is faster, because the walk arrays need not be sent.
 
     Examples
     --------
@@ -109,13 +116,13 @@ def local_pagerank(
     """
     client = require_client(client)
     asked = checked_queries(
-        graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
-        seed=seed,
+        graph, sources, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure,
+        max_residual=max_residual, seed=seed,
     )  # fmt: skip
     checks.flag("progress", progress)
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
-    tasks = seed_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
+    tasks = source_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
     queries = Parcel((graph_transitions(graph), asked.query, asked.key), mapped)
     warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
@@ -126,11 +133,11 @@ def local_pagerank(
         raise
 
 
-def seed_rows(seeds: np.ndarray, queries: Parcel) -> QueryRows:
+def source_rows(sources: np.ndarray, queries: Parcel) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
     # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
-    rows = rows_of(walk_arrays, seeds.copy(), query, key)
+    rows = rows_of(walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows
 
@@ -179,7 +186,7 @@ class _Answers(Blocks):
         # Kept: Dask makes rows again that were lost with a worker only from what someone holds.
         self._sent = self._queries.delivered(self.client)
         tasks = [self._tasks[number] for number in numbers]
-        futures = self.client.map(seed_rows, tasks, [self._sent] * len(tasks), pure=False)
+        futures = self.client.map(source_rows, tasks, [self._sent] * len(tasks), pure=False)
         self._under_way.update(zip(numbers, futures, strict=True))
         self._numbers = {future.key: number for number, future in self._under_way.items()}
         self._done = as_completed(self.futures, loop=self.client.loop)

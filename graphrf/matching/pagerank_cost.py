@@ -37,7 +37,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     ----------
     graph : Graph
         Directed or not. Rows of P are zero at dangling nodes: a walk that is to go on from there is lost and has
-        no end point, as in `graphrf.pagerank`.
+        no end point, as in `graphrf.pagerank.estimate`.
     survival : Survival
         The distribution of walk lengths.
     order : int

@@ -1,6 +1,6 @@
-"""PageRank by random walks, and exactly by power iteration.
+"""PageRank: exact scores with a bound on their error, estimates by random walks, and local queries.
 
-`graphrf.pagerank(graph, ...)` and `graphrf.pagerank.pagerank(graph, ...)` are the same function.
+`graphrf.pagerank(graph, ...)` calls the function `pagerank` of this package.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
-    from graphrf.pagerank.estimate import pagerank as pagerank
-    from graphrf.pagerank.estimate import refine as refine
+    from graphrf.pagerank.estimates import estimate as estimate
+    from graphrf.pagerank.estimates import refine as refine
     from graphrf.pagerank.local import LocalPageRankResult as LocalPageRankResult
     from graphrf.pagerank.local import local_pagerank as local_pagerank
-    from graphrf.pagerank.power import power_iteration as power_iteration
+    from graphrf.pagerank.power import pagerank as pagerank
+    from graphrf.pagerank.result import PageRankEstimate as PageRankEstimate
     from graphrf.pagerank.result import PageRankResult as PageRankResult
-    from graphrf.pagerank.result import PowerIterationResult as PowerIterationResult
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
-        "estimate": "pagerank refine",
+        "estimates": "estimate refine",
         "local": "LocalPageRankResult local_pagerank",
-        "power": "power_iteration",
-        "result": "PageRankResult PowerIterationResult",
+        "power": "pagerank",
+        "result": "PageRankEstimate PageRankResult",
     },
 )
 

@@ -1,4 +1,4 @@
-"""Local queries: personalised PageRank of seed nodes, from their neighbourhoods alone."""
+"""Local queries: personalised PageRank of source nodes, from their neighbourhoods alone."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from graphrf.sampling.walks.transitions import Transitions, graph_transitions
 _EPSILON = 0.5
 _DELTA = 1e-4
 _FAILURE = 0.01
-# Seeds in one task: enough to outweigh its start, few enough to feed all threads and the progress bar, and to be
-# interrupted; walks may take a second a seed.
-_TASK_SEEDS, _TASK_SEEDS_WALKED = 64, 8
+# Sources in one task: enough to outweigh its start, few enough to feed all threads and the progress bar, and to be
+# interrupted; walks may take a second a source.
+_TASK_SOURCES, _TASK_SOURCES_WALKED = 64, 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalPageRankResult:
-    """Personalised PageRank of some seed nodes; see `graphrf.pagerank.local_pagerank`.
+    """Personalised PageRank of some source nodes; see `graphrf.pagerank.local_pagerank`.
 
     Attributes
     ----------
-    scores : scipy.sparse.csr_array, shape (n_seeds, N), float64
-        A row for every seed, with at most `k` entries if `k` was given.
+    scores : scipy.sparse.csr_array, shape (n_sources, N), float64
+        A row for every source, with at most `k` entries if `k` was given.
     stderr : scipy.sparse.csr_array of the same pattern, or None without walks
         Standard error of each score from 16 independent batches of walks. 0 where no walk came by, even
         if the score is not exact; the rare visits of faint nodes make theirs rough.
-    seeds : ndarray of int64, shape (n_seeds,)
-        Positions of the seed nodes.
-    residual : ndarray, shape (n_seeds,)
+    sources : ndarray of int64, shape (n_sources,)
+        Positions of the source nodes.
+    residual : ndarray, shape (n_sources,)
         Mass left after pushing: what walks estimated, or, without walks, the L1 error of the row before the cut
         to `k` entries.
-    pushes, walks, steps, touched : ndarray of int64, shape (n_seeds,)
+    pushes, walks, steps, touched : ndarray of int64, shape (n_sources,)
         Pushes, walks started, steps taken, distinct nodes met.
-    delta : ndarray, shape (n_seeds,), or None without walks
+    delta : ndarray, shape (n_sources,), or None without walks
         The guarantee covers nodes with a score of at least `delta`.
     epsilon, failure : float, or None without walks
     max_residual : float, or None with walks
@@ -58,7 +58,7 @@ class LocalPageRankResult:
 
     scores: sp.csr_array
     stderr: sp.csr_array | None
-    seeds: np.ndarray
+    sources: np.ndarray
     residual: np.ndarray
     pushes: np.ndarray
     walks: np.ndarray
@@ -75,7 +75,7 @@ class LocalPageRankResult:
     _single: bool
 
     def top(self, k: int | None = None) -> list[Any]:
-        """The `k` best nodes as pairs (name, score), best first; for several seeds a list of such lists.
+        """The `k` best nodes as pairs (name, score), best first; for several sources a list of such lists.
 
         Default: the `k` that was asked for, else 10. Fewer where fewer nodes have a score. Ties: first node first.
         """
@@ -87,13 +87,13 @@ class LocalPageRankResult:
         return lists[0] if self._single else lists
 
     def best(self, k: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and scores of the `k` best nodes, shape (n_seeds, k) each; missing ones are -1 and 0."""
+        """Positions and scores of the `k` best nodes, shape (n_sources, k) each; missing ones are -1 and 0."""
         if k is None:
             k = 10 if self.k is None else self.k
         k = min(checks.integer("k", k, low=0), self.scores.shape[1])
-        positions = np.full((self.seeds.size, k), -1, dtype=np.int64)
-        values = np.zeros((self.seeds.size, k))
-        for row in range(self.seeds.size):
+        positions = np.full((self.sources.size, k), -1, dtype=np.int64)
+        values = np.zeros((self.sources.size, k))
+        for row in range(self.sources.size):
             best = self._best_entries(row, k)
             positions[row, : best.size] = self.scores.indices[best]
             values[row, : best.size] = self.scores.data[best]
@@ -108,15 +108,15 @@ class LocalPageRankResult:
         return f"LocalPageRankResult({self._facts()})"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: ten nodes of one seed, or the best three of each of the first five."""
+        """A table for notebooks: ten nodes of one source, or the best three of each of the first five."""
         rows: list[list[Any]] = []
-        for row in range(min(self.seeds.size, 5)):
-            for entry in self._best_entries(row, 10 if self.seeds.size == 1 else 3):
-                names = (self.nodes[int(node)] for node in (self.seeds[row], self.scores.indices[entry]))
+        for row in range(min(self.sources.size, 5)):
+            for entry in self._best_entries(row, 10 if self.sources.size == 1 else 3):
+                names = (self.nodes[int(node)] for node in (self.sources[row], self.scores.indices[entry]))
                 rows.append([*map(html.short_name, names), float(self.scores.data[entry])])
                 if self.stderr is not None:
                     rows[-1].append(float(self.stderr.data[entry]))
-        header = ["seed", "node", "score", *([] if self.stderr is None else ["standard error"])]
+        header = ["source", "node", "score", *([] if self.stderr is None else ["standard error"])]
         return html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
 
     def _facts(self) -> str:
@@ -127,15 +127,15 @@ class LocalPageRankResult:
         )
         touched = self.touched.mean() if self.touched.size else 0
         return (
-            f"{html.count(self.seeds.size, 'seed')}, {self.scores.shape[1]} nodes, p_halt={self.p_halt:g}, "
-            f"{how}, {touched:.0f} nodes touched a seed"
+            f"{html.count(self.sources.size, 'source')}, {self.scores.shape[1]} nodes, p_halt={self.p_halt:g}, "
+            f"{how}, {touched:.0f} nodes touched a source"
         )
 
 
 @without_alpha
 def local_pagerank(
     graph: Graph,
-    seeds: Any,
+    sources: Any,
     *,
     k: int | None = None,
     p_halt: float = 0.15,
@@ -147,27 +147,26 @@ def local_pagerank(
     n_threads: int | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    r"""Personalised PageRank of seed nodes, each from its neighbourhood; p_halt = 1 - alpha of networkx.
+    r"""Personalised PageRank of source nodes, each from its neighbourhood; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho_s = p e_s + (1 - p) (P^T \rho_s + \delta_s e_s), \qquad
               \delta_s = \sum_{i\ \text{dangling}} \rho_{s,i}, \qquad P = D^{-1} A,
 
-    for every seed s: the distribution of the node where a walk from s halts. First, mass is pushed exactly from
-    the seed along edges; then walks from the residual mass estimate what is missing. Neither visits the rest of
-    the graph, so the cost does not grow with its size. For a few seeds on a small graph, or for a personalisation
-    with many nodes, use `power_iteration`.
+    for every source s: the distribution of the node where a walk from s halts. First, mass is pushed exactly from
+    the source along edges; then walks from the residual mass estimate what is missing. Neither visits the rest of
+    the graph, so the cost does not grow with its size. For a few sources on a small graph, or for a
+    personalisation with many nodes, use `pagerank`.
 
     Parameters
     ----------
     graph : Graph
         Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
-        to the seed, as in networkx with all personalisation on the seed.
-    seeds : position or name, or array_like of n_seeds of them
-        The seed nodes: integers are positions, unlike keys of `personalization`, and are refused if they could
+        to the source, as in networkx with all personalisation on the source.
+    sources : position or name, or array_like of n_sources of them
+        The source nodes: integers are positions, unlike keys of `personalization`, and are refused if they could
         also be names: `graph.index([...])` converts names, `graph.positions([...])` positions. Nodes may repeat.
-        Not to be confused with `seed`.
     k : int, optional
-        Return the `k` best nodes of each seed. Default: every node touched, N at most.
+        Return the `k` best nodes of each source. Default: every node touched, N at most.
     p_halt : float in (0, 1)
         Probability of halting before each step, 1 - alpha of networkx; at least 1e-6.
     epsilon : float in (0, 0.5], optional
@@ -178,33 +177,33 @@ def local_pagerank(
         with N. With `k` it is raised to a lower bound on the k-th best score, where that is larger. The number of
         walks grows as 1 / delta.
     failure : float in (0, 0.25], optional
-        Probability at which the guarantee may fail for a seed; default 0.01.
+        Probability at which the guarantee may fail for a source; default 0.01.
     max_residual : float, optional
         Push only: no walks, nothing random, no `epsilon`, `delta`, `failure`, `seed`. Pushes until no node holds
         more residual than `max_residual` for each of its edges (a node without edges counts as one). 1e-4 is
         usual for features of graph neural networks.
     seed : int in [0, 2^63), optional
         Random seed. None draws one, which the result records. The same seed gives the same bits on any number of
-        threads and for any other seed nodes.
+        threads and for any other source nodes.
     n_threads : int, optional
-        Default: the cores that the process may use. Seed nodes are shared out among them.
+        Default: the cores that the process may use. Source nodes are shared out among them.
     progress : bool
         Show a progress bar on standard error.
 
     Returns
     -------
     LocalPageRankResult
-        scores and stderr (n_seeds, N) sparse, residual mass, pushes, walks, steps, touched nodes; `.top(k)` with
+        scores and stderr (n_sources, N) sparse, residual mass, pushes, walks, steps, touched nodes; `.top(k)` with
         names, `.best(k)` with positions in arrays.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range or do not go together; if there are no seeds.
+        For arguments that are out of range or do not go together; if there are no sources.
 
     Notes
     -----
-    With walks, for each seed with a probability of at least 1 - failure, for all nodes t at once:
+    With walks, for each source with a probability of at least 1 - failure, for all nodes t at once:
 
     - where rho_t >= delta, the score differs from rho_t by at most epsilon rho_t;
     - where rho_t < delta, the score is less than (1 + epsilon) delta, so a score of that size certifies
@@ -230,7 +229,7 @@ def local_pagerank(
     Cost: pushing until r = max_residual goes along at most 1 / (p r) edges. With walks, pushing goes on until it
     has cost about what the walks will, or stops paying; then `residual` n walks take 1 / p steps each on average.
     That is little where few nodes hold most of the score. A hub whose neighbours all have small scores, many nodes
-    asked for, or a small p_halt spread it over much of the graph, and `power_iteration` is soon faster.
+    asked for, or a small p_halt spread it over much of the graph, and `pagerank` is soon faster.
     Memory: 110 to 600 bytes for each node touched, for each thread, and nothing in proportion to N; 20 bytes for
     each score returned. The first call on a graph takes O(N + edges) for its walk arrays, which are kept as long
     as the graph.
@@ -251,12 +250,12 @@ def local_pagerank(
     (2, 3)
     """
     asked = checked_queries(
-        graph, seeds, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure, max_residual=max_residual,
-        seed=seed,
+        graph, sources, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure,
+        max_residual=max_residual, seed=seed,
     )  # fmt: skip
     n_threads = thread_count(n_threads)
     checks.flag("progress", progress)
-    tasks = seed_tasks(asked, n_threads)
+    tasks = source_tasks(asked, n_threads)
     walk_arrays = graph_transitions(graph)
     blocks = ordered_map(lambda task: rows_of(walk_arrays, task, asked.query, asked.key), tasks, n_threads)
     return assembled(asked, tasks, enumerate(blocks), progress=progress)
@@ -268,7 +267,7 @@ class LocalQueries(NamedTuple):
     Attributes
     ----------
     graph : Graph
-    positions : ndarray of int64, the seed nodes
+    positions : ndarray of int64, the source nodes
     single : bool, whether it was one node rather than a list
     query : Query
     seed : int, or None without walks
@@ -288,7 +287,7 @@ class LocalQueries(NamedTuple):
 
 def checked_queries(
     graph: Graph,
-    seeds: Any,
+    sources: Any,
     *,
     k: int | None,
     p_halt: float,
@@ -301,7 +300,7 @@ def checked_queries(
     """The arguments of `local_pagerank`, checked, with their defaults."""
     require_graph(graph)
     p_halt = walks_halt(p_halt)
-    positions, single = _seed_nodes(graph, seeds)
+    positions, single = _source_nodes(graph, sources)
     best = 0 if k is None else min(checks.integer("k", k, low=1), graph.n_nodes)
     if max_residual is not None:
         limit = checks.number("max_residual", max_residual, low=0, include_low=False)
@@ -333,14 +332,14 @@ def visit_spread(p_halt: float, loop: float) -> float:
     return p_halt * (1 + back) / (1 - back)
 
 
-def _seed_nodes(graph: Graph, seeds: Any) -> tuple[np.ndarray, bool]:
-    """Positions of the seed nodes, and whether it was one node rather than a list."""
-    if seeds is None:
-        raise checks.type_error("seeds", "must be a node or a list of nodes, got None; graph.positions() is all")
-    positions = given_nodes(graph, seeds, "seeds")
+def _source_nodes(graph: Graph, sources: Any) -> tuple[np.ndarray, bool]:
+    """Positions of the source nodes, and whether it was one node rather than a list."""
+    if sources is None:
+        raise checks.type_error("sources", "must be a node or a list of nodes, got None; graph.positions() is all")
+    positions = given_nodes(graph, sources, "sources")
     if positions.size == 0:
-        raise checks.value_error("seeds", "must hold at least one node, got none")
-    return positions, is_one_node(graph, seeds)
+        raise checks.value_error("sources", "must hold at least one node, got none")
+    return positions, is_one_node(graph, sources)
 
 
 # Queries come one by one, and this looks at the whole graph.
@@ -366,12 +365,12 @@ def _largest_loop(graph: Graph) -> float:
 
 
 QueryRows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""What `local_rows` returns for a task, a block of seeds."""
+"""What `local_rows` returns for a task, a block of sources."""
 
 
-def seed_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
-    """The seed nodes in blocks: enough to feed all threads; `times` as large where starting a task costs more."""
-    most = times * (_TASK_SEEDS if asked.query.limit > 0 else _TASK_SEEDS_WALKED)
+def source_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
+    """The sources in blocks: enough to feed all threads; `times` as large where starting a task costs more."""
+    most = times * (_TASK_SOURCES if asked.query.limit > 0 else _TASK_SOURCES_WALKED)
     n = asked.positions.size
     size = int(np.clip(n // (8 * n_threads), 1, most))
     return [asked.positions[first : first + size] for first in range(0, n, size)]
@@ -388,7 +387,7 @@ def assembled(
 ) -> LocalPageRankResult:
     """The result, from the number and the rows of each task, which may come in any order; with a bar."""
     rows: dict[int, QueryRows] = {}
-    with progress_bar("local PageRank", progress, total=asked.positions.size, unit="seeds") as bar:
+    with progress_bar("local PageRank", progress, total=asked.positions.size, unit="sources") as bar:
         for number, block in blocks:
             rows[number] = block
             bar.update(tasks[number].size)
@@ -401,7 +400,7 @@ def assembled(
     return LocalPageRankResult(
         scores=scores,
         stderr=errors if walked else None,
-        seeds=asked.positions,
+        sources=asked.positions,
         residual=record[:, 0].copy(),
         pushes=counts[:, 0],
         walks=counts[:, 1],
@@ -420,7 +419,7 @@ def assembled(
 
 
 def _as_sparse(rows: list[QueryRows], shape: tuple[int, int]) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
-    """Scores and errors as canonical CSR arrays of one pattern, and the record of each seed."""
+    """Scores and errors as canonical CSR arrays of one pattern, and the record of each source."""
     counts = np.concatenate([np.diff(ends) for ends, *_ in rows])
     nodes, scores, errors, record = (np.concatenate([block[i] for block in rows]) for i in range(1, 5))
     index_type = np.int32 if max(nodes.size, shape[1]) < 2**31 else np.int64

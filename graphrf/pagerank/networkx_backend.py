@@ -240,10 +240,11 @@ def pagerank(
         Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`, which on a
         large graph is no condition at all; after `max_iter` iterations what it would accept is accepted.
     method : {"power", "walks"}
-        "walks" estimates the scores by `graphrf.pagerank`; `tol`, `max_iter` and `nstart` have no meaning there.
+        "walks" estimates the scores by `graphrf.pagerank.estimate`; `tol`, `max_iter` and `nstart` have no
+        meaning there.
     **walk_options
         With method="walks": n_walks, estimator, coupling, n_batches, seed, n_threads, progress of
-        `graphrf.pagerank`.
+        `graphrf.pagerank.estimate`.
 
     Returns
     -------
@@ -270,9 +271,9 @@ def pagerank(
     {0: 0.1724, 1: 0.3276, 2: 0.3276, 3: 0.1724}
     """
     # Imported here, because they load the compiled loops, which other uses of networkx do without.
-    from graphrf.pagerank.estimate import pagerank as by_walks
+    from graphrf.pagerank.estimates import estimate
     from graphrf.pagerank.power import iterate
-    from graphrf.pagerank.result import PowerIterationResult
+    from graphrf.pagerank.result import PageRankResult
 
     checks.choice("method", method, METHODS)
     if method == "power" and walk_options:
@@ -289,11 +290,11 @@ def pagerank(
     if method == "walks":
         if u is not None:
             raise checks.value_error("dangling", "needs method='power': walks jump to the personalization")
-        return _by_node(G, by_walks(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
+        return _by_node(G, estimate(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
     if max_iter < 1 or tol <= 0:
         raise nx.PowerIterationFailedConvergence(max_iter)
 
-    def iterated(plain: bool) -> PowerIterationResult:
+    def iterated(plain: bool) -> PageRankResult:
         return iterate(
             graph,
             p_halt=1 - alpha,

@@ -23,7 +23,7 @@ def get_info() -> dict[str, Any]:
                         '"walks" estimates by random walks; `tol`, `max_iter` and `nstart` mean nothing there.'
                     ),
                     "n_walks, seed, ... : optional": (
-                        'With method="walks": the other arguments of `graphrf.pagerank`.'
+                        'With method="walks": the other arguments of `graphrf.pagerank.estimate`.'
                     ),
                 },
             }

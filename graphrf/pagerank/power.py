@@ -19,7 +19,7 @@ from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
 from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of, without_alpha
-from graphrf.pagerank.result import ITERATION_ROUNDING, PowerIterationResult, iteration_bound
+from graphrf.pagerank.result import ITERATION_ROUNDING, PageRankResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
 # Vectors that go through the matrix together: eight of a row fill a cache line.
@@ -35,7 +35,7 @@ _MOST_ITERATIONS = 100_000
 
 
 @without_alpha
-def power_iteration(
+def pagerank(
     graph: Graph,
     *,
     p_halt: float = 0.15,
@@ -45,14 +45,14 @@ def power_iteration(
     tol: float = 1e-12,
     max_iter: int | None = None,
     n_threads: int | None = None,
-) -> PowerIterationResult:
-    r"""PageRank by power iteration, with a bound on its error; p_halt = 1 - alpha of networkx.
+) -> PageRankResult:
+    r"""The exact PageRank, by power iteration, with a bound on its error; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
     One product with a sparse matrix per iteration. For one global vector of a graph that fits into memory, prefer
-    this to walks: it is exact, and faster than any useful number of walks. Walks (`pagerank`) give approximate
+    this to walks: it is exact, and faster than any useful number of walks. Walks (`estimate`) give approximate
     answers at a chosen cost.
 
     Parameters
@@ -63,7 +63,7 @@ def power_iteration(
         Probability of a jump to v before every step: 1 - alpha of networkx.
     personalization : mapping of nodes to values, or array_like of shape (N,), optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
-        (unlike `nodes` and `seeds` elsewhere); positions if the graph has no names or none that is an integer.
+        (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
         Default: uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence
         of n mappings.
     dangling : mapping of nodes to values, or array_like of shape (N,), optional
@@ -86,7 +86,7 @@ def power_iteration(
 
     Returns
     -------
-    PowerIterationResult
+    PageRankResult
         scores (N,), or (n, N) of several vectors; converged, iterations, residual, error_bound. Of several
         vectors `iterations`, `residual` and `error_bound` are the largest, and `converged` says whether all are.
 
@@ -115,14 +115,13 @@ def power_iteration(
     Examples
     --------
     >>> import graphrf as grf
-    >>> from graphrf.pagerank import power_iteration
     >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], nodes=["hub", "a", "b"])
-    >>> result = power_iteration(star)
+    >>> result = grf.pagerank(star)
     >>> result.converged
     True
     >>> [(node, round(score, 6)) for node, score in result.top(2)]
     [('hub', 0.486486), ('a', 0.256757)]
-    >>> power_iteration(star, personalization=[{"a": 1.0}, {"b": 1.0}]).scores.round(3)
+    >>> grf.pagerank(star, personalization=[{"a": 1.0}, {"b": 1.0}]).scores.round(3)
     array([[0.459, 0.345, 0.195],
            [0.459, 0.195, 0.345]])
     """
@@ -156,8 +155,8 @@ def iterate(
     max_iter: int | None,
     n_threads: int | None = None,
     plain: bool = False,
-) -> PowerIterationResult:
-    """`power_iteration` without its warning; `plain` forbids steps beyond the image of the last vector."""
+) -> PageRankResult:
+    """`pagerank` without its warning; `plain` forbids steps beyond the image of the last vector."""
     require_graph(graph)
     vectors = vectors_of(graph, personalization)
     count = 1 if vectors is None else len(vectors)
@@ -192,7 +191,7 @@ def iterate(
             stop = _Stop(tol, limit, 0 if graph.directed or plain else contractions)
             made = _iterate_panel(panel, matrix, share, stop, scores[first:], residuals[first:])
             iterations = max(iterations, made)
-    return PowerIterationResult(
+    return PageRankResult(
         scores=scores[0] if vectors is None else scores,
         p_halt=p,
         nodes=graph.nodes,

@@ -80,7 +80,7 @@ def walks_halt(p_halt: float) -> float:
         raise checks.value_error(
             "p_halt",
             f"must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
-            "steps on average; power_iteration takes any",
+            "steps on average; graphrf.pagerank(graph) takes any",
         )
     return p_halt
 

@@ -1,7 +1,7 @@
-"""The compiled loops of local PageRank: push residual mass along edges from a seed, then walk from what is left.
+"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk from what is left.
 
-A seed's state is kept for the touched nodes alone (`graphrf.pagerank.touched`), so memory and time depend on the
-neighbourhood and not on the graph. All random bits are functions of (seed of the bits, seed node, node, walk,
+A source's state is kept for the touched nodes alone (`graphrf.pagerank.touched`), so memory and time depend on the
+neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node, walk,
 step).
 
 Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
@@ -47,7 +47,7 @@ _LEAST_FAILURE = 1e-300
 
 
 class Query(NamedTuple):
-    """Parameters of a query, the same for every seed; one type of record for the loops.
+    """Parameters of a query, the same for every source; one type of record for the loops.
 
     Attributes
     ----------
@@ -68,13 +68,13 @@ class Query(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[no-untyped-def]
-    """One row of scores for every seed.
+def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignore[no-untyped-def]
+    """One row of scores for every source.
 
     Parameters
     ----------
     indptr, indices, cumulative : the walk arrays (`graphrf.sampling.walks.transitions`); an empty row is dangling
-    seeds : int64, shape (n,)
+    sources : int64, shape (n,)
     query : Query
     key : uint64
 
@@ -84,7 +84,7 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
     nodes : int64; scores, errors : float64
     record : float64, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta
     """
-    n = seeds.size
+    n = sources.size
     ends = np.zeros(n + 1, np.int64)
     room = n * min(max(1, query.k), FEWEST_ROWS)
     nodes = np.empty(room, np.int64)
@@ -95,7 +95,7 @@ def local_rows(indptr, indices, cumulative, seeds, query, key):  # type: ignore[
     best_rows = np.empty(max(1, query.k), np.int64)
     table = new_table(FEWEST_ROWS)
     for i in range(n):
-        table, used = begin(table, seeds[i], indptr)
+        table, used = begin(table, sources[i], indptr)
         table, used, density = _solve(
             table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record[i]
         )
@@ -126,9 +126,9 @@ def _solve(  # type: ignore[no-untyped-def]
 ):
     """Push, and walk if asked to; returns the walks for each unit of mass, 0 without walks."""
     p = query.p_halt
-    seed = table.nodes[0]
+    origin = table.nodes[0]
     record[5] = query.delta
-    if indptr[seed] == indptr[seed + 1]:  # every jump leads back
+    if indptr[origin] == indptr[origin + 1]:  # every jump leads back
         table.mass[0, 0] = 0.0
         table.mass[0, 1] = 1.0
         return table, used, 0.0
@@ -170,7 +170,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
     """Push until no node's residual exceeds `limit` for each of its edges; first come, first served.
 
     A push turns p_halt of a node's residual into reserve and deals the rest to its neighbours, from a dangling
-    node to the seed. Returns the table, its rows, the pushes and the edges that they went along.
+    node to the source. Returns the table, its rows, the pushes and the edges that they went along.
     """
     pushes = 0
     edges = 0
@@ -298,7 +298,7 @@ def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # ty
     """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and count.
 
     Each walk takes at least one step. A node's number of walks is rounded at random, with the right mean. The
-    batches take walks in turn. Counters, under a key of the seed node: (node, walk, block of steps, PUSH_WALK).
+    batches take walks in turn. Counters, under a key of the source node: (node, walk, block of steps, PUSH_WALK).
     """
     w0, w1, _, _ = philox(uint64(table.nodes[0]), _U0, _U0, _USE, key)
     key = (w0 << _U32) | w1
@@ -350,7 +350,7 @@ def _advance(  # type: ignore[no-untyped-def]
     position = np.empty(_LANES, np.int64)
     length = np.empty(_LANES, np.int64)
     alive = np.empty(_LANES, np.int64)
-    seed = table.nodes[0]
+    origin = table.nodes[0]
     rate = 1.0 / np.log1p(-p_halt)
     n = last - first
     for lane in range(n):
@@ -378,7 +378,7 @@ def _advance(  # type: ignore[no-untyped-def]
             lane = alive[i]
             v = position[lane]
             if indptr[v] == indptr[v + 1]:
-                position[lane] = seed
+                position[lane] = origin
                 continue
             if per_call == 4:
                 bits = words[lane, phase] << _U32

@@ -138,8 +138,8 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PageRankResult(Ranking):
-    """Scores estimated by walks; see `graphrf.pagerank.pagerank`.
+class PageRankEstimate(Ranking):
+    """Scores estimated by walks; see `graphrf.pagerank.estimate`.
 
     Attributes
     ----------
@@ -174,12 +174,12 @@ class PageRankResult(Ranking):
     coupling: str | Coupling
     exact_steps: int
     n_batches: int
-    follow: Callable[..., PageRankResult] | None = None
+    follow: Callable[..., PageRankEstimate] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "follow": None}
 
-    def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankResult:
+    def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankEstimate:
         """The result on an edited graph, bit for bit as if its walks were made there anew.
 
         Random numbers belong to (seed, source, walk, step), so a walk changes only if it met a node whose edges
@@ -195,13 +195,13 @@ class PageRankResult(Ranking):
 
         Returns
         -------
-        PageRankResult
+        PageRankEstimate
             It can be updated in turn. This one stays as it is.
 
         Raises
         ------
         TypeError, ValueError
-            If the walks were not kept (`pagerank(keep_walks=True)`), or the nodes of the graph differ.
+            If the walks were not kept (`estimate(keep_walks=True)`), or the nodes of the graph differ.
 
         Notes
         -----
@@ -212,17 +212,17 @@ class PageRankResult(Ranking):
         Examples
         --------
         >>> import numpy as np, graphrf as grf
-        >>> from graphrf.pagerank import pagerank
+        >>> from graphrf.pagerank import estimate
         >>> ring = np.arange(1000)
         >>> before = grf.from_edges(ring, (ring + 1) % 1000)
         >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
         >>> options = dict(coupling="stratified", seed=0)
-        >>> updated = pagerank(before, keep_walks=True, **options).updated(after)
-        >>> bool((updated.scores == pagerank(after, **options).scores).all())
+        >>> updated = estimate(before, keep_walks=True, **options).updated(after)
+        >>> bool((updated.scores == estimate(after, **options).scores).all())
         True
         """
         if self.follow is None:
-            raise ValueError("this result does not hold its walks: pass keep_walks=True to graphrf.pagerank")
+            raise ValueError("this result does not hold its walks: pass keep_walks=True to pagerank.estimate")
         return self.follow(graph, n_threads)
 
     def __post_init__(self) -> None:
@@ -238,8 +238,8 @@ class PageRankResult(Ranking):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PowerIterationResult(Ranking):
-    """Exact scores; see `graphrf.pagerank.power_iteration`.
+class PageRankResult(Ranking):
+    """Exact scores; see `graphrf.pagerank`.
 
     Attributes
     ----------

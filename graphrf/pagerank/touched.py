@@ -21,7 +21,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Table(NamedTuple):
-    """The touched nodes of one seed; row 0 is the seed.
+    """The touched nodes of one source; row 0 is the source.
 
     `slots` holds words (node, row + 1), 0 where empty. Columns of `mass`: residual, reserve, edges (at least 1),
     whether queued. Columns of `visits`: in the batch under way, its number, in all batches, their squares.
@@ -101,9 +101,9 @@ def unvisited(table, row):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def begin(table, seed, indptr):  # type: ignore[no-untyped-def]
-    """All mass as residual on the seed; the table must be empty."""
-    node = uint64(seed)
+def begin(table, source, indptr):  # type: ignore[no-untyped-def]
+    """All mass as residual on the source; the table must be empty."""
+    node = uint64(source)
     place = place_of(table.slots, node)
     used = append(table.slots, table.places, table.nodes, table.mass, 0, place, node, indptr)
     table.mass[0, 0] = 1.0

@@ -28,7 +28,7 @@ GRAPH = grf.from_edges([0, 1], [1, 2])
         ("y", lambda: checks.finite("y", np.array([1.0, np.inf]))),
         ("adjacency", lambda: grf.Graph(np.ones((2, 3)))),
         ("kernel", lambda: grf.apply_kernel(GRAPH, "diffusion", np.ones(3))),
-        ("p_halt", lambda: grf.pagerank(GRAPH, p_halt=0.0)),
+        ("p_halt", lambda: grf.pagerank.estimate(GRAPH, p_halt=0.0)),
     ],
 )
 def test_errors_hold_the_name_that_their_message_begins_with(argument, call):

@@ -14,7 +14,7 @@ from graphrf import euclidean as euc
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.gp import metrics
 from graphrf.gp.exact import ExactGraphGP
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 
 GRAPH = grf.load_graph(nx.path_graph(4))
 KERNEL = grf.Diffusion(1.0)
@@ -52,7 +52,7 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
         VALUES,
         "x",
     ),
-    "pagerank": (lambda x: power_iteration(GRAPH, personalization=x), abs(VALUES), "personalization"),
+    "pagerank": (lambda x: pagerank(GRAPH, personalization=x), abs(VALUES), "personalization"),
     "log loss": (
         lambda x: metrics.expected_calibration_error(np.array([0, 1, 0, 1]), x),
         np.full((4, 2), 0.5),

@@ -14,10 +14,10 @@ def _everything(graph, folder, progress):
     """Calls that can show a bar, one at a time."""
     yield lambda: grf.sample_features(graph, seed=0, progress=progress)
     yield lambda: grf.sample_features(graph, seed=0, progress=progress, path=folder / "rows")
-    yield lambda: grf.pagerank(graph, seed=0, progress=progress)
-    yield lambda: grf.pagerank(graph, seed=0, tol=0.5, progress=progress)
-    yield lambda: grf.pagerank(graph, seed=0, personalization=[{0: 1.0}, {1: 1.0}], progress=progress)
-    yield lambda: local_pagerank(graph, seeds=[0], k=2, seed=0, progress=progress)
+    yield lambda: grf.pagerank.estimate(graph, seed=0, progress=progress)
+    yield lambda: grf.pagerank.estimate(graph, seed=0, tol=0.5, progress=progress)
+    yield lambda: grf.pagerank.estimate(graph, seed=0, personalization=[{0: 1.0}, {1: 1.0}], progress=progress)
+    yield lambda: local_pagerank(graph, sources=[0], k=2, seed=0, progress=progress)
     yield lambda: grf.write_graph(folder / "graph", [([0], [1])], progress=progress)
 
 

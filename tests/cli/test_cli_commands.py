@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import graphrf as grf
 from graphrf.cli import app
 from graphrf.cli.options.messages import plain_messages
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
 OBSERVED = "node,speed\na,1.0\nc,2.0\ne,5.5\ng,6.0\na,1.2\n"
@@ -302,11 +302,11 @@ def test_pagerank_by_power_is_that_of_the_library(place):
     graph = grf.load_graph("roads.csv", directed=True, weight="length", weight_is="similarity")
     run("pagerank roads.csv --directed --weight length --weight-is similarity --p-halt 0.2 -o scores.csv")
     table = columns(Path("scores.csv").read_text())
-    assert np.array_equal(numbers(table["score"]), power_iteration(graph, p_halt=0.2).scores)
+    assert np.array_equal(numbers(table["score"]), pagerank(graph, p_halt=0.2).scores)
     assert table["node"] == list(graph.nodes)
 
-    record = json.loads(run("pagerank roads.csv --seeds a,a,g --tol 1e-6 --json"))
-    own = power_iteration(grf.load_graph("roads.csv"), personalization={"a": 2, "g": 1}, tol=1e-6)
+    record = json.loads(run("pagerank roads.csv --sources a,a,g --tol 1e-6 --json"))
+    own = pagerank(grf.load_graph("roads.csv"), personalization={"a": 2, "g": 1}, tol=1e-6)
     assert record["result"]["score"] == own.scores.tolist()
     assert record["converged"]
     assert record["iterations"] == own.iterations
@@ -314,29 +314,30 @@ def test_pagerank_by_power_is_that_of_the_library(place):
 
 def test_pagerank_by_walks_has_standard_errors(place):
     table = columns(run("pagerank karate --method walks --walks 8 --batches 2 --seed 3 -o -"))
-    own = grf.pagerank(grf.datasets.load("karate").graph, n_walks=8, n_batches=2, seed=3)
+    own = grf.pagerank.estimate(grf.datasets.load("karate").graph, n_walks=8, n_batches=2, seed=3)
     assert np.array_equal(numbers(table["score"]), own.scores)
     assert np.array_equal(numbers(table["stderr"]), own.stderr)
     record = json.loads(run("pagerank karate --method walks --tol 0.1 --seed 3 --json"))
-    own = grf.pagerank(grf.datasets.load("karate").graph, tol=0.1, seed=3)
+    own = grf.pagerank.estimate(grf.datasets.load("karate").graph, tol=0.1, seed=3)
     assert record["result"]["score"] == own.scores.tolist()
     assert record["l1_error"] == own.l1_error
 
 
-def test_pagerank_of_seeds_alone(place):
+def test_pagerank_of_sources_alone(place):
     table = columns(
-        run("pagerank karate --method local --seeds 33,0 --top 3 --seed 7 -o s.csv") and Path("s.csv").read_text()
+        run("pagerank karate --method local --sources 33,0 --top 3 --seed 7 -o s.csv")
+        and Path("s.csv").read_text()
     )
     own = local_pagerank(grf.datasets.load("karate").graph, [33, 0], k=3, seed=7)
     positions, scores = own.best(3)
     assert [int(node) for node in table["node"]] == positions.ravel().tolist()
     assert np.array_equal(numbers(table["score"]), scores.ravel())
-    assert table["seed"] == ["33"] * 3 + ["0"] * 3
+    assert table["source"] == ["33"] * 3 + ["0"] * 3
 
 
 def test_the_table_shows_the_best_nodes(place):
     lines = run("pagerank karate --top 2").splitlines()
-    best = power_iteration(grf.datasets.load("karate").graph).top(2)
+    best = pagerank(grf.datasets.load("karate").graph).top(2)
     assert lines[0].split() == ["node", "score"]
     assert [line.split() for line in lines[1:]] == [[str(node), f"{score:.6g}"] for node, score in best]
     assert len(run("pagerank karate").splitlines()) == 11
@@ -479,7 +480,7 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
     run("fit ids.csv seen.csv --kernel diffusion --noise 0.01 --output-scale 1 --no-optimize --seed 0 -o m.npz")
     assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
     assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))["node"] == ["2", "4"]
-    assert "2" in columns(run("pagerank ids.csv --method local --seeds 2 --seed 0 -o -"))["node"]
+    assert "2" in columns(run("pagerank ids.csv --method local --sources 2 --seed 0 -o -"))["node"]
 
 
 def test_kernels_may_be_written_with_underscores(place):
@@ -493,7 +494,7 @@ def test_kernels_may_be_written_with_underscores(place):
 def test_the_three_kinds_of_files_say_the_same(place):
     for ending in ("csv", "npz", "json"):
         run(f"pagerank roads.csv --p-halt 0.3 --quiet -o s.{ending}")
-    scores = power_iteration(grf.load_graph("roads.csv"), p_halt=0.3).scores
+    scores = pagerank(grf.load_graph("roads.csv"), p_halt=0.3).scores
     record = json.loads(Path("s.json").read_text())
     assert record["result"] == {"node": list("abcdefg"), "score": scores.tolist()}
     with np.load("s.npz") as file:  # without pickle

@@ -150,14 +150,15 @@ BAD = [
     ("pagerank roads.csv --method magic", "`--method` must be one of power, walks, local"),
     ("pagerank roads.csv --method wlks", "got 'wlks'; did you mean 'walks'?"),
     ("pagerank roads.csv --walks 8", "`--walks` cannot be used with `--method power`"),
-    ("pagerank roads.csv --method local", "`--seeds` is needed"),
-    ("pagerank roads.csv --method local --seeds a --tol 1", "`--tol` cannot be used with `--method local`"),
+    ("pagerank roads.csv --method local", "`--sources` is needed"),
+    ("pagerank roads.csv --method local --sources a --tol 1", "`--tol` cannot be used with `--method local`"),
     ("pagerank roads.csv --method walks --tol 0.1 --batches 3 --seed 1", "`--batches` must be None where `--tol`"),
     ("pagerank roads.csv --p-halt 1", "`--p-halt` must be in"),
     ("pagerank roads.csv --tol -1", "`--tol` must be"),
     ("pagerank roads.csv --top 0", "`--top` must be at least 1"),
     ("pagerank roads.csv --top 3 -o -", "`--top` prints a table"),
-    ("pagerank roads.csv --seeds z", "no node of the graph is named 'z'"),
+    ("pagerank roads.csv --method walks --p-halt 1e-8", "steps on average; --method power takes any"),
+    ("pagerank roads.csv --sources z", "no node of the graph is named 'z'"),
     # couple and bench
     ("couple --header --directed", "`--directed`, `--header` need a GRAPH"),
     ("couple --order 1", "`--order` must be"),
@@ -249,7 +250,7 @@ def test_faults_of_ours_keep_their_traceback(place, monkeypatch):
     def broken(*arguments, **options):
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(power, "power_iteration", broken)
+    monkeypatch.setattr(power, "pagerank", broken)
     result = CliRunner().invoke(app, ["pagerank", "roads.csv"])
     assert result.exit_code == 1
     assert isinstance(result.exception, RuntimeError)
@@ -289,7 +290,7 @@ def test_huge_tables_and_forged_archives_are_refused_before_they_are_read(place)
     for command, message in (
         ("fit roads.csv huge.csv -o m.npz", "huge.csv has 1,099,511,627,776 bytes, whose reading takes"),
         ("fit roads.csv huge.csv -o m.npz", "GiB are left; read it on a machine with more memory\n"),
-        ("pagerank roads.csv --method local --seeds huge.csv", "huge.csv has 1,099,511,627,776 bytes"),
+        ("pagerank roads.csv --method local --sources huge.csv", "huge.csv has 1,099,511,627,776 bytes"),
         ("gram bomb.npz --kernel diffusion", "bomb.npz"),
         ("gram cut.npz --kernel diffusion", "cut.npz is not a readable scipy.sparse npz file"),
     ):

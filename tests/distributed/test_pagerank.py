@@ -63,16 +63,16 @@ def large_graph(n: int) -> grf.Graph:
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_rows_are_those_of_one_process(cluster_client, graph, settings):
-    seeds = [*range(graph.n_nodes), 0, 0, 2]
-    found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, **settings)
-    require_same(found, local_pagerank(graph, seeds, **settings))
+    sources = [*range(graph.n_nodes), 0, 0, 2]
+    found = grf.distributed.local_pagerank(graph, sources, client=cluster_client, **settings)
+    require_same(found, local_pagerank(graph, sources, **settings))
 
 
-def test_names_and_single_seeds_are_taken_as_in_one_process(cluster_client):
+def test_names_and_single_sources_are_taken_as_in_one_process(cluster_client):
     graph = GRAPHS["named"]
-    for seeds in ("node 7", ["node 7", "node 0", "node 7"], 3):
-        found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, k=2, seed=0)
-        expected = local_pagerank(graph, seeds, k=2, seed=0)
+    for sources in ("node 7", ["node 7", "node 0", "node 7"], 3):
+        found = grf.distributed.local_pagerank(graph, sources, client=cluster_client, k=2, seed=0)
+        expected = local_pagerank(graph, sources, k=2, seed=0)
         require_same(found, expected)
         assert found.top() == expected.top()
 
@@ -96,15 +96,15 @@ def test_arrays_may_be_mapped_or_sent(cluster_client, monkeypatch, way, n_nodes)
     if way == "sent":
         monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
     graph = large_graph(n_nodes)
-    seeds = np.arange(1000)
-    found = grf.distributed.local_pagerank(graph, seeds, client=cluster_client, k=2, max_residual=1e-2)
-    require_same(found, local_pagerank(graph, seeds, k=2, max_residual=1e-2))
+    sources = np.arange(1000)
+    found = grf.distributed.local_pagerank(graph, sources, client=cluster_client, k=2, max_residual=1e-2)
+    require_same(found, local_pagerank(graph, sources, k=2, max_residual=1e-2))
 
 
 def test_rows_leave_the_workers(cluster_client):
     grf.distributed.local_pagerank(GRAPHS["named"], [0, 1, 2], client=cluster_client, max_residual=1e-3)
     deadline = time.monotonic() + 60
-    while any("seed_rows" in str(key) for keys in cluster_client.has_what().values() for key in keys):
+    while any("source_rows" in str(key) for keys in cluster_client.has_what().values() for key in keys):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -118,24 +118,24 @@ def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
     local_pagerank(graph, [0, 1], k=2, p_halt=0.5, max_residual=0.1)
     known = list(local_rows.signatures)
     assert known
-    seeds = asked.positions.copy()
-    seeds.setflags(write=False)  # as after a journey
+    sources = asked.positions.copy()
+    sources.setflags(write=False)  # as after a journey
     content = graph_transitions(graph), asked.query, asked.key
     for folder in (None, tmp_path):
-        on_cluster.seed_rows(seeds, Parcel(content, folder))
+        on_cluster.source_rows(sources, Parcel(content, folder))
     assert list(local_rows.signatures) == known
 
 
 # -- tasks -------------------------------------------------------------------------------------------
 
 
-def test_a_hundred_thousand_seeds_are_hundreds_of_tasks(monkeypatch):
+def test_a_hundred_thousand_sources_are_hundreds_of_tasks(monkeypatch):
     graph = large_graph(10)
     for settings, most in (({"max_residual": 1e-3, "seed": None}, 512), ({"max_residual": None, "seed": 0}, 64)):
         asked = on_cluster.checked_queries(
             graph, np.zeros(100_000, int), k=1, p_halt=0.5, epsilon=None, delta=None, failure=None, **settings
         )
-        tasks = on_cluster.seed_tasks(asked, 4, times=on_cluster._TIMES_OF_BEST)
+        tasks = on_cluster.source_tasks(asked, 4, times=on_cluster._TIMES_OF_BEST)
         assert len(tasks) == -(-100_000 // most)
         assert sum(task.size for task in tasks) == 100_000
 
@@ -149,8 +149,8 @@ def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
     if way == "sent":
         monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
     graph = large_graph(50_000)
-    seeds = np.arange(200)
-    expected = local_pagerank(graph, seeds, **LONG)
+    sources = np.arange(200)
+    expected = local_pagerank(graph, sources, **LONG)
     arrived, revived = [], []
     plain, plain_revive = on_cluster._Answers._next, on_cluster._Answers.revive
 
@@ -169,7 +169,7 @@ def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
     processes = list(mortal_client.run(os.getpid).values())
     monkeypatch.setattr(on_cluster._Answers, "_next", watched)
     monkeypatch.setattr(on_cluster._Answers, "revive", watched_revive)
-    found = grf.distributed.local_pagerank(graph, seeds, client=mortal_client, **LONG)
+    found = grf.distributed.local_pagerank(graph, sources, client=mortal_client, **LONG)
     require_same(found, expected)
     numbers = [number for batch in arrived for number in batch]
     assert sorted(numbers) == list(range(len(numbers)))  # none twice
@@ -214,10 +214,10 @@ def test_without_a_client_it_says_how_to_get_one():
     "arguments",
     [
         {"graph": 5},
-        {"seeds": None},
-        {"seeds": []},
-        {"seeds": 99},
-        {"seeds": "nobody"},
+        {"sources": None},
+        {"sources": []},
+        {"sources": 99},
+        {"sources": "nobody"},
         {"k": 0},
         {"p_halt": 1},
         {"epsilon": 0.6},
@@ -234,7 +234,7 @@ def test_without_a_client_it_says_how_to_get_one():
 def test_wrong_arguments_are_refused_as_in_one_process_before_anything_is_sent(
     cluster_client, monkeypatch, arguments
 ):
-    arguments = {"graph": GRAPHS["named"], "seeds": 0, **arguments}
+    arguments = {"graph": GRAPHS["named"], "sources": 0, **arguments}
     with pytest.raises((TypeError, ValueError)) as expected:
         local_pagerank(**arguments)
     for name in ("map", "submit", "scatter", "run"):
@@ -251,7 +251,7 @@ def test_a_folder_that_workers_do_not_see_is_refused(cluster_client, tmp_path):
         )
 
 
-def test_the_bar_counts_seeds(cluster_client, capsys):
+def test_the_bar_counts_sources(cluster_client, capsys):
     grf.distributed.local_pagerank(
         GRAPHS["named"], np.arange(30), client=cluster_client, max_residual=0.1, progress=True
     )

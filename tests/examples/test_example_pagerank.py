@@ -10,7 +10,7 @@ import pytest
 import graphrf as grf
 from graphrf.matching import shipped_coupling
 from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 from tests.examples.test_examples import require, run
 from tests.support.real_data import needs_data
 
@@ -22,7 +22,7 @@ def test_errors_of_end_points_are_those_of_the_exact_variance(example, karate):
     """
     module = example("pagerank_couplings")
     p_halt, repeats = 0.4, 600
-    scores = power_iteration(karate, p_halt=p_halt).scores
+    scores = pagerank(karate, p_halt=p_halt).scores
     permutation = shipped_coupling(p_halt, "pagerank").permutation
     cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0))
     exact = {

@@ -258,8 +258,8 @@ def test_repr_says_what_the_graph_is(weighted_graph, plain_graph):
 def test_graphs_of_other_libraries_are_refused_by_type_and_with_the_way_out():
     everywhere = [
         lambda graph: grf.sample_features(graph),
+        lambda graph: grf.pagerank.estimate(graph),
         lambda graph: grf.pagerank(graph),
-        lambda graph: grf.pagerank.power_iteration(graph),
         lambda graph: grf.apply_kernel(graph, grf.Diffusion(1.0), np.ones(34)),
         lambda graph: grf.Diffusion(1.0).dense(graph),
     ]

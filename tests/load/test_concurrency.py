@@ -20,7 +20,7 @@ import pytest
 import graphrf as grf
 from graphrf._base import blas, threads
 from graphrf._base.files.foreign import foreign
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.interleaving import interleaved_results
 from tests.support.real_data import needs_data
 
@@ -30,7 +30,7 @@ linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open file
 # What every thread and every process computes, on objects that they share.
 WORK = """
 import hashlib, numpy as np, graphrf as grf
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 rng = np.random.default_rng(0)
 graph = grf.from_points(rng.normal(size=(300, 2)), n_neighbors=6)
 kernel = grf.Diffusion(2.0)
@@ -49,7 +49,7 @@ def work():
         factor.apply(f, x), factor.apply_t(f, x), factor.grad_f(x, x),
         grf.apply_kernel(graph, kernel, x, n_threads=2), *series.predict(return_std=True),
         *walks.predict(return_std=True), *fitted.predict(return_std=True), series.sample(n_samples=2, seed=1),
-        grf.pagerank(graph, seed=0, n_threads=2).scores, power_iteration(graph, n_threads=2).scores,
+        grf.pagerank.estimate(graph, seed=0, n_threads=2).scores, pagerank(graph, n_threads=2).scores,
         local_pagerank(graph, [0, 5], max_residual=1e-6, n_threads=2).scores.data,
         grf.learn_coupling(graph, kernel, order=6).permutations, kernel.dense(graph.subgraph(np.arange(50))),
     ]
@@ -584,9 +584,9 @@ def test_many_calls_leave_no_threads_files_or_memory_behind(tmp_path):
         features.save(tmp_path / "features.npz")
         grf.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(kernel.modulation(8), x)
         grf.apply_kernel(grf.open_graph(tmp_path / "graph"), kernel, x, n_threads=2)
-        power_iteration(graph, personalization=np.ones((9, 3001)), n_threads=2)
+        pagerank(graph, personalization=np.ones((9, 3001)), n_threads=2)
         local_pagerank(graph, [0, 1], max_residual=1e-4, n_threads=2)
-        grf.pagerank(graph, seed=0, n_walks=2, n_threads=2)
+        grf.pagerank.estimate(graph, seed=0, n_walks=2, n_threads=2)
 
     def held():
         pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.features.loops import fill_values
 from graphrf.operators.series.apply import kernel_block
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 from graphrf.sampling.walks.transitions import Transitions
 from tests.support.same_features import changed
 
@@ -194,10 +194,10 @@ def test_nodes_beyond_2_24_have_the_kernel_and_pagerank_of_the_same_small_graph(
     assert not product[: FAR[0]].any()
     start, own = np.zeros(MANY), np.zeros(8)
     start[FAR[:2]] = own[:2] = 0.5
-    scores = power_iteration(many, personalization=start).scores
-    np.testing.assert_allclose(scores[FAR], power_iteration(small, personalization=own).scores, atol=1e-9)
+    scores = pagerank(many, personalization=start).scores
+    np.testing.assert_allclose(scores[FAR], pagerank(small, personalization=own).scores, atol=1e-9)
     # All nodes but eight are dangling, and alike.
-    uniform = grf.pagerank(many, n_walks=1, seed=0).scores
+    uniform = grf.pagerank.estimate(many, n_walks=1, seed=0).scores
     assert abs(uniform.sum() - 1) < 1e-9
 
 

@@ -10,7 +10,7 @@ import graphrf as grf
 from graphrf._base import memory
 from graphrf.gp import ExactGraphGP
 from graphrf.operators.series.apply import kernel_block
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 from tests.support.bounds import within
 
 MILLION = 10**6
@@ -140,7 +140,7 @@ def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_spars
 def test_several_vectors_of_pagerank_that_do_not_fit_are_refused(path, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="fewer vectors"):
-        power_iteration(path, personalization=np.ones((1_000, 3_000)))
+        pagerank(path, personalization=np.ones((1_000, 3_000)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bounds on address space are Linux's")

@@ -9,7 +9,7 @@ import graphrf as grf
 from graphrf.matching import pagerank_cost as module
 from graphrf.matching.linear import solve_linear
 from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.pagerank.estimate import length_law
+from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.walks.runs import batch_measures
 from graphrf.sampling.walks.lengths import Survival

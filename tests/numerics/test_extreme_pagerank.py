@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.pagerank import local_pagerank, power_iteration, refine
+from graphrf.pagerank import local_pagerank, pagerank, refine
 from tests.numerics.extremes import mpmath
 from tests.numerics.test_extreme_graphs import BEYOND
 
@@ -47,7 +47,7 @@ def test_the_bound_of_power_iteration_holds(name, p_halt):
     for v in (uniform, tiny):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            result = power_iteration(graph, p_halt=p_halt, personalization=v, max_iter=300)
+            result = pagerank(graph, p_halt=p_halt, personalization=v, max_iter=300)
         assert result.converged or "power iteration reached an error below" in str(said[0].message)
         assert (result.scores >= 0).all()
         assert abs(result.scores.sum() - 1) < 1e-14
@@ -57,7 +57,7 @@ def test_the_bound_of_power_iteration_holds(name, p_halt):
 def test_iteration_ends_when_changes_are_rounding():
     graph = grf.Graph(GRAPHS["scaled by 1"][0])
     with pytest.warns(UserWarning, match="power iteration reached an error below"):
-        result = power_iteration(graph, p_halt=1e-5, personalization=[1.0, 0, 0, 2.0, 0, 0])
+        result = pagerank(graph, p_halt=1e-5, personalization=[1.0, 0, 0, 2.0, 0, 0])
     assert result.error_bound < 1e-9
     assert result.iterations < 10_000  # the contraction alone might need millions
 
@@ -65,7 +65,7 @@ def test_iteration_ends_when_changes_are_rounding():
 def test_iteration_that_might_need_millions_says_what_it_reached():
     ring = grf.Graph(np.roll(np.eye(7), 1, axis=1), directed=True)
     with pytest.warns(UserWarning, match=r"reached an error below .* after 100000 iterations, not tol"):
-        result = power_iteration(ring, p_halt=1e-6, personalization=np.eye(7)[0])
+        result = pagerank(ring, p_halt=1e-6, personalization=np.eye(7)[0])
     assert np.abs(result.scores - 1 / 7).max() <= result.error_bound
 
 
@@ -75,7 +75,7 @@ def test_iteration_that_might_need_millions_says_what_it_reached():
 def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
     a, directed = GRAPHS[name]
     graph = grf.Graph(a, directed=directed)
-    result = grf.pagerank(graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1)
+    result = grf.pagerank.estimate(graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1)
     assert (result.scores >= (-0.01 if p_halt < 0.01 else 0.0)).all()  # unbiased and of sum 1: some may be below 0
     assert abs(result.scores.sum() - 1) < 1e-12
     assert np.abs(result.scores - solved(a, p_halt, np.ones(len(a)))).sum() < 0.25
@@ -84,7 +84,7 @@ def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
 @pytest.mark.parametrize("directed", [False, True])
 def test_weights_whose_sums_overflow_are_refused(directed):
     graph = grf.Graph(BEYOND["overflow"], directed=directed)
-    for call in (grf.pagerank, power_iteration):
+    for call in (grf.pagerank, grf.pagerank.estimate):
         with pytest.raises(ValueError, match="overflow float64; divide its weights by a constant"):
             call(graph)
 
@@ -97,7 +97,7 @@ def test_lost_walks_do_not_drown_small_scores_at_small_p_halt():
         for coupling in ("pooled", "iid", "stratified"):
             settings = {"p_halt": p_halt, "coupling": coupling, "n_walks": 64, "n_threads": 1}
             for seed in range(4):
-                found = grf.pagerank(grf.Graph(a, directed=directed), seed=seed, **settings).scores
+                found = grf.pagerank.estimate(grf.Graph(a, directed=directed), seed=seed, **settings).scores
                 assert np.abs(found - want).sum() < 0.02
 
 
@@ -106,7 +106,7 @@ def test_iteration_ends_for_every_p_halt_and_tol(p_halt, tol):
     graph = grf.Graph(np.eye(3))
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        result = power_iteration(graph, p_halt=p_halt, tol=tol)
+        result = pagerank(graph, p_halt=p_halt, tol=tol)
     np.testing.assert_allclose(result.scores, 1 / 3)
     assert result.error_bound <= 2
 
@@ -114,12 +114,12 @@ def test_iteration_ends_for_every_p_halt_and_tol(p_halt, tol):
 def test_walks_and_pushes_that_would_never_end_are_refused():
     graph = grf.Graph(np.eye(3))
     for call in (
-        lambda: grf.pagerank(graph, p_halt=1e-7),
+        lambda: grf.pagerank.estimate(graph, p_halt=1e-7),
         lambda: next(refine(graph, p_halt=1e-17)),
         lambda: local_pagerank(graph, [0], p_halt=1e-9),
         lambda: local_pagerank(graph, [0], p_halt=1e-300, max_residual=1e-4),
     ):
-        with pytest.raises(ValueError, match=r"`p_halt` must be at least 1e-06.*power_iteration takes any"):
+        with pytest.raises(ValueError, match=r"`p_halt` must be at least 1e-06.*pagerank\(graph\) takes any"):
             call()
 
 

@@ -144,7 +144,7 @@ def test_skipped_tests_have_not_passed(check, tmp_path):
     assert (found.ended, found.line) == ("failed (tests were skipped)", "42 passed, 3 skipped in 1.00s")
 
 
-@pytest.mark.parametrize("engine", ["sample_features", "pagerank"])
+@pytest.mark.parametrize("engine", ["sample_features", "estimate"])
 def test_bits_that_differ_fail(engine, benchmark, monkeypatch):
     """Negative control: another seed on the device."""
     options = type("Options", (), {"nodes": 600, "walks": 4})
@@ -200,6 +200,6 @@ def test_bytes_of_products_and_edges_of_pools_are_counted(benchmark, karate):
     factor.apply(f, x)
     assert moved == [2 * (8 * sampled.nnz + 2 * 34 * 2 * 4)]
     with benchmark._edges_dealt() as edges:
-        result = benchmark.pagerank(karate, n_walks=32, seed=0, engine="torch", device="cpu")
+        result = benchmark.estimate(karate, n_walks=32, seed=0, engine="torch", device="cpu")
     assert np.sum(edges) > karate.n_edges
     assert result.steps > karate.n_nodes

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf._base.html import memory
 from graphrf.gp.posterior.pathwise import PosteriorDraws
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 
 HOSTILE = ("<script>alert(1)</script>", "a\"b'c&amp;<img src=x onerror=y>", "x" * 5000, ("</table>", 1))
 EMPTY_TAGS = {"br", "hr", "img", "input", "link", "meta"}
@@ -76,10 +76,10 @@ def shown(karate, tmp_path_factory):
         "table": grf.datasets.Dataset("t", "table", "A table.", "CC0", features=np.zeros((2, 3))),
         "coupling": grf.learn_coupling(karate, kernel=kernel, order=6, seed=0),
         "plain coupling": grf.Coupling(np.array([1, 0])),
-        "pagerank": grf.pagerank(karate, n_batches=4, seed=0),
-        "pageranks": grf.pagerank(karate, n_batches=4, personalization=both, seed=0),
-        "exact pagerank": power_iteration(karate),
-        "exact pageranks": power_iteration(karate, personalization=both),
+        "pagerank": grf.pagerank.estimate(karate, n_batches=4, seed=0),
+        "pageranks": grf.pagerank.estimate(karate, n_batches=4, personalization=both, seed=0),
+        "exact pagerank": pagerank(karate),
+        "exact pageranks": pagerank(karate, personalization=both),
         "local pagerank": local_pagerank(karate, 0, k=3, seed=0),
         "local pageranks": local_pagerank(karate, [0, 33], seed=0),
         "pushed pagerank": local_pagerank(karate, [0], max_residual=1e-3),
@@ -150,15 +150,15 @@ def test_local_rankings_list_the_best_nodes_of_each_seed(shown):
             assert cells[place - 2 : place] == [("0", "33")[number], str(name)]
     assert "standard error" in cells
     assert "standard error" not in _read(shown["pushed pagerank"]).cells
-    assert "1 seed," in repr(shown["local pagerank"])
-    assert "2 seeds," in repr(result)
+    assert "1 source," in repr(shown["local pagerank"])
+    assert "2 sources," in repr(result)
 
 
 def test_the_best_nodes_are_those_of_a_stable_sort():
     rng = np.random.default_rng(0)
     graph = grf.from_edges(range(49), range(1, 50))
     for scores in (rng.integers(0, 4, 50) / 50, np.full(50, 0.02), rng.random(50)):
-        result = grf.pagerank.PowerIterationResult(scores, 0.15, graph.nodes, True, 1, 0.0)
+        result = grf.pagerank.PageRankResult(scores, 0.15, graph.nodes, True, 1, 0.0)
         for k in (0, 1, 7, 50, 60):
             order = np.argsort(-scores, kind="stable")[:k]
             assert result.top(k) == [(int(node), float(scores[node])) for node in order]
@@ -174,8 +174,8 @@ def test_hostile_names_are_escaped_and_cut():
         named,
         coupling,
         data,
-        grf.pagerank(named, seed=0),
-        power_iteration(named),
+        grf.pagerank.estimate(named, seed=0),
+        pagerank(named),
         local_pagerank(named, list(HOSTILE[:2]), seed=0),
     ]
     for result in results:

@@ -66,7 +66,7 @@ NEEDS = {
     "grf.distributed.sample_features": "distributed",
     "from graphrf.distributed import on_cluster": "distributed",
     "from graphrf.transforms import GRFDiffusion": "pyg",
-    "grf.pagerank(grf.from_edges([0], [1]), engine='torch')": "gp",
+    "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",
     "from graphrf.gp.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
     "grf.datasets.load('generated-torus')": "mesh",
     "from graphrf.graph.tables import frame_of_nodes as f; f(grf.from_edges([0], [1]), [], {})": "pandas",

@@ -11,18 +11,18 @@ import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
 
 GRAPHS = [directed_graph, lopsided_graph]
 
 
-def exact(graph: grf.Graph, seed: int, p_halt: float) -> np.ndarray:
-    return dense_pagerank(graph, p_halt, (np.arange(graph.n_nodes) == seed).astype(float))
+def exact(graph: grf.Graph, source: int, p_halt: float) -> np.ndarray:
+    return dense_pagerank(graph, p_halt, (np.arange(graph.n_nodes) == source).astype(float))
 
 
 def laws(graph: grf.Graph, p_halt: float) -> np.ndarray:
-    """`exact` for every seed, of a graph without dangling nodes."""
+    """`exact` for every source, of a graph without dangling nodes."""
     return p_halt * np.linalg.inv(np.eye(graph.n_nodes) - (1 - p_halt) * transition_matrix(graph))
 
 
@@ -48,8 +48,8 @@ def clubs() -> grf.Graph:
 def test_pushing_far_is_exact(make_graph: Callable[[], grf.Graph], p_halt: float) -> None:
     graph = make_graph()
     result = local_pagerank(graph, np.arange(graph.n_nodes), p_halt=p_halt, max_residual=1e-14)
-    for seed in range(graph.n_nodes):
-        assert result.scores[[seed]].toarray()[0] == pytest.approx(exact(graph, seed, p_halt), abs=1e-11)
+    for source in range(graph.n_nodes):
+        assert result.scores[[source]].toarray()[0] == pytest.approx(exact(graph, source, p_halt), abs=1e-11)
     assert result.stderr is None
     assert result.seed is None
 
@@ -61,10 +61,10 @@ def test_pushed_scores_are_lower_bounds_whose_error_is_the_residual(
 ) -> None:
     graph = make_graph()
     result = local_pagerank(graph, np.arange(graph.n_nodes), max_residual=max_residual)
-    for seed in range(graph.n_nodes):
-        missing = exact(graph, seed, 0.15) - result.scores[[seed]].toarray()[0]
+    for source in range(graph.n_nodes):
+        missing = exact(graph, source, 0.15) - result.scores[[source]].toarray()[0]
         assert missing.min() > -1e-14
-        assert missing.sum() == pytest.approx(result.residual[seed], abs=1e-13)
+        assert missing.sum() == pytest.approx(result.residual[source], abs=1e-13)
 
 
 @pytest.mark.parametrize("max_residual", [0.1, 1e-2, 1e-3, 1e-4])
@@ -73,8 +73,8 @@ def test_on_undirected_graphs_a_node_misses_at_most_the_residual_of_its_edges(
 ) -> None:
     result = local_pagerank(clubs, [0, 7, 123], max_residual=max_residual)
     truth = laws(clubs, 0.15)
-    for row, seed in enumerate(result.seeds):
-        missing = truth[seed] - result.scores[[row]].toarray()[0]
+    for row, source in enumerate(result.sources):
+        missing = truth[source] - result.scores[[row]].toarray()[0]
         assert np.all(missing <= max_residual * clubs.degrees)
         assert missing.max() > 0.01 * max_residual  # the bound is not idle
 
@@ -86,7 +86,7 @@ def test_a_query_looks_at_its_neighbourhood_alone() -> None:
     assert np.array_equal(small.scores.data, large.scores.data)
 
 
-def test_walks_stay_near_their_seed() -> None:
+def test_walks_stay_near_their_source() -> None:
     small, large = (local_pagerank(cycle(n), 500, k=5, seed=3) for n in (1_000, 100_000))
     assert large.touched[0] < 200
     assert large.steps[0] < 100_000
@@ -105,9 +105,9 @@ def test_walks_find_every_score_on_weighted_graphs_with_loops_and_dangling_nodes
     result = local_pagerank(
         graph, np.arange(graph.n_nodes), p_halt=p_halt, epsilon=0.1, delta=0.01, failure=1e-8, seed=4
     )
-    for seed in range(graph.n_nodes):
-        truth = exact(graph, seed, p_halt)
-        scores = result.scores[[seed]].toarray()[0]
+    for source in range(graph.n_nodes):
+        truth = exact(graph, source, p_halt)
+        scores = result.scores[[source]].toarray()[0]
         assert np.all(np.abs(scores - truth)[truth >= 0.01] <= 0.1 * truth[truth >= 0.01])
         assert np.all(scores[truth < 0.01] < 1.1 * 0.01)
     assert result.walks.sum() > 0
@@ -116,11 +116,11 @@ def test_walks_find_every_score_on_weighted_graphs_with_loops_and_dangling_nodes
 @pytest.mark.parametrize("epsilon", [0.5, 0.2])
 @pytest.mark.parametrize("k", [None, 1, 10])
 def test_the_guarantee_holds_for_all_nodes_at_once(clubs: grf.Graph, epsilon: float, k: int | None) -> None:
-    seeds = np.arange(0, 300, 7)
-    result = local_pagerank(clubs, seeds, k=k, epsilon=epsilon, delta=0.02, failure=0.25, seed=5)
+    sources = np.arange(0, 300, 7)
+    result = local_pagerank(clubs, sources, k=k, epsilon=epsilon, delta=0.02, failure=0.25, seed=5)
     assert result.walks.min() > 0
     failures = 0
-    for row, truth in enumerate(laws(clubs, 0.15)[seeds]):
+    for row, truth in enumerate(laws(clubs, 0.15)[sources]):
         best, scores = (values[row] for values in result.best(k or clubs.n_nodes))
         delta = result.delta[row]
         got = np.full(clubs.n_nodes, np.nan if k else 0.0)
@@ -137,7 +137,7 @@ def test_the_guarantee_holds_for_all_nodes_at_once(clubs: grf.Graph, epsilon: fl
             failed |= bool((truth[best] < share * order)[reached].any())
         failures += failed
     # Far fewer than stated, since Chernoff's bound is cautious.
-    assert failures <= stats.binom.isf(1e-6, seeds.size, 0.25)
+    assert failures <= stats.binom.isf(1e-6, sources.size, 0.25)
 
 
 def test_standard_errors_cover_at_the_stated_rate(clubs: grf.Graph) -> None:
@@ -160,23 +160,23 @@ def test_standard_errors_cover_at_the_stated_rate(clubs: grf.Graph) -> None:
 
 def test_top_k_agrees_with_power_iteration() -> None:
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.barabasi_albert_graph(5_000, 4, seed=2)))
-    seeds = np.arange(0, 5_000, 500)
-    result = local_pagerank(graph, seeds, k=10, epsilon=0.1, seed=1)
-    for seed, found in zip(seeds, result.best()[0], strict=True):
-        truth = power_iteration(graph, personalization={int(seed): 1.0}).scores
+    sources = np.arange(0, 5_000, 500)
+    result = local_pagerank(graph, sources, k=10, epsilon=0.1, seed=1)
+    for source, found in zip(sources, result.best()[0], strict=True):
+        truth = pagerank(graph, personalization={int(source): 1.0}).scores
         assert np.isin(found, np.argsort(-truth)[:12]).all()
-        assert found[0] == seed
+        assert found[0] == source
 
 
 def test_a_batch_is_its_single_queries_bit_for_bit_on_any_number_of_threads(clubs: grf.Graph) -> None:
-    seeds = np.r_[np.arange(150), 3, 3]
+    sources = np.r_[np.arange(150), 3, 3]
     for options in ({"seed": 9, "k": 5}, {"seed": 9, "delta": 0.05}, {"max_residual": 1e-3}):
-        batch = local_pagerank(clubs, seeds, n_threads=1, **options)
-        threaded = local_pagerank(clubs, seeds, n_threads=3, **options)
+        batch = local_pagerank(clubs, sources, n_threads=1, **options)
+        threaded = local_pagerank(clubs, sources, n_threads=3, **options)
         assert same(batch.scores, threaded.scores)
         assert np.array_equal(batch.steps, threaded.steps)
         for row in (0, 3, 77, 151):
-            single = local_pagerank(clubs, seeds[row], **options)
+            single = local_pagerank(clubs, sources[row], **options)
             assert same(single.scores, batch.scores[[row]])
             if batch.stderr is not None:
                 assert same(single.stderr, batch.stderr[[row]])
@@ -197,7 +197,7 @@ def test_equal_weights_are_no_weights_and_the_unit_does_not_matter(clubs: grf.Gr
 # -- shapes, names and edge cases ----------------------------------------------------------------------------
 
 
-def test_one_seed_gives_a_list_of_names_and_several_give_lists() -> None:
+def test_one_source_gives_a_list_of_names_and_several_give_lists() -> None:
     graph = directed_graph()
     one = local_pagerank(graph, "a", k=3, max_residual=1e-12)
     several = local_pagerank(graph, ["a", "c", "a"], k=3, max_residual=1e-12)
@@ -211,15 +211,15 @@ def test_one_seed_gives_a_list_of_names_and_several_give_lists() -> None:
     assert positions[0, 3:].tolist() == [-1, -1]
     assert scores[0, 3:].tolist() == [0.0, 0.0]
     assert several.scores.shape == (3, 7)
-    assert "3 seeds" in repr(several)
+    assert "3 sources" in repr(several)
     assert "walks" in repr(local_pagerank(graph, "a", seed=1))
 
 
 @pytest.mark.parametrize("options", [{"seed": 1}, {"max_residual": 1e-9}, {"seed": 1, "k": 4}])
-def test_a_seed_without_edges_keeps_everything(options: dict) -> None:
-    for graph, seed in ((directed_graph(), 6), (directed_graph(), 3), (grf.Graph([[0.0]]), 0)):
-        result = local_pagerank(graph, seed, **options)
-        assert result.scores.toarray()[0].tolist() == [float(i == seed) for i in range(graph.n_nodes)]
+def test_a_source_without_edges_keeps_everything(options: dict) -> None:
+    for graph, source in ((directed_graph(), 6), (directed_graph(), 3), (grf.Graph([[0.0]]), 0)):
+        result = local_pagerank(graph, source, **options)
+        assert result.scores.toarray()[0].tolist() == [float(i == source) for i in range(graph.n_nodes)]
         assert result.residual[0] == 0
 
 
@@ -254,7 +254,7 @@ def test_a_failure_beyond_floating_point_is_as_good_as_none(clubs: grf.Graph) ->
     assert np.all(np.abs(scores - truth) <= 0.5 * truth)
 
 
-def test_the_progress_bar_counts_seeds(clubs: grf.Graph, capsys: pytest.CaptureFixture) -> None:
+def test_the_progress_bar_counts_sources(clubs: grf.Graph, capsys: pytest.CaptureFixture) -> None:
     local_pagerank(clubs, np.arange(20), max_residual=1e-2, progress=True)
     assert "20/20" in capsys.readouterr().err
 
@@ -262,9 +262,9 @@ def test_the_progress_bar_counts_seeds(clubs: grf.Graph, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"seeds": []}, ValueError, "`seeds` must hold at least one"),
-        ({"seeds": None}, TypeError, "`seeds` must be a node"),
-        ({"seeds": 300}, ValueError, "`seeds` must be positions"),
+        ({"sources": []}, ValueError, "`sources` must hold at least one"),
+        ({"sources": None}, TypeError, "`sources` must be a node"),
+        ({"sources": 300}, ValueError, "`sources` must be positions"),
         ({"k": 0}, ValueError, "`k` must be"),
         ({"p_halt": 1.0}, ValueError, "`p_halt`"),
         ({"epsilon": 0.6}, ValueError, "`epsilon`"),
@@ -279,9 +279,9 @@ def test_the_progress_bar_counts_seeds(clubs: grf.Graph, capsys: pytest.CaptureF
     ],
 )
 def test_bad_arguments_are_named(clubs: grf.Graph, options: dict, error: type[Exception], message: str) -> None:
-    options = {"seeds": 0} | options
+    options = {"sources": 0} | options
     with pytest.raises(error, match=message):
-        local_pagerank(clubs, options.pop("seeds"), **options)
+        local_pagerank(clubs, options.pop("sources"), **options)
 
 
 def test_only_graphs_are_taken() -> None:
@@ -289,15 +289,15 @@ def test_only_graphs_are_taken() -> None:
         local_pagerank(np.eye(3), 0)
 
 
-def test_integer_seeds_are_positions_where_integer_keys_are_names() -> None:
+def test_integer_sources_are_positions_where_integer_keys_are_names() -> None:
     graph = grf.load_graph(nx.Graph([(10, 3), (3, 2), (2, 1), (1, 0), (0, 4), (4, 5)]))
     assert graph.nodes == (10, 3, 2, 1, 0, 4, 5)
-    named = power_iteration(graph, personalization={3: 1.0}).scores
-    with pytest.raises(ValueError, match="`seeds` must say whether integers are names or positions"):
-        local_pagerank(graph, seeds=[3])
-    placed = local_pagerank(graph, seeds=graph.positions([3]), max_residual=1e-9)
-    assert placed.seeds.tolist() == [3]
-    for seeds in (graph.index(3), graph.index([3])):
-        found = local_pagerank(graph, seeds=seeds, max_residual=1e-9).scores.toarray().ravel()
+    named = pagerank(graph, personalization={3: 1.0}).scores
+    with pytest.raises(ValueError, match="`sources` must say whether integers are names or positions"):
+        local_pagerank(graph, sources=[3])
+    placed = local_pagerank(graph, sources=graph.positions([3]), max_residual=1e-9)
+    assert placed.sources.tolist() == [3]
+    for sources in (graph.index(3), graph.index([3])):
+        found = local_pagerank(graph, sources=sources, max_residual=1e-9).scores.toarray().ravel()
         np.testing.assert_allclose(found, named, atol=1e-6)
     assert np.abs(placed.scores.toarray().ravel() - named).sum() > 0.5

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.pagerank import power_iteration
+from graphrf.pagerank import pagerank
 from graphrf.pagerank.power import iterate
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 
@@ -21,7 +21,7 @@ START = np.array([0.0, 0.2, 0.0, 0.1, 0.0, 0.3, 0.4])
 @pytest.mark.parametrize("start", [None, START])
 def test_scores_are_the_stationary_law(p_halt: float, start: np.ndarray | None) -> None:
     graph = directed_graph()
-    result = power_iteration(graph, p_halt=p_halt, personalization=start)
+    result = pagerank(graph, p_halt=p_halt, personalization=start)
     assert result.converged
     assert np.abs(result.scores - dense_pagerank(graph, p_halt, start)).sum() < 2e-12
     assert result.scores.sum() == pytest.approx(1.0, abs=1e-15)
@@ -32,7 +32,7 @@ def test_networkx_agrees_with_dangling_nodes_weights_and_loops(personalization: 
     graph = directed_graph()
     theirs = nx.from_scipy_sparse_array(graph.adjacency, create_using=nx.DiGraph)
     expected = nx.pagerank(theirs, alpha=0.85, personalization=personalization, tol=1e-15, max_iter=1000)
-    result = power_iteration(graph, personalization=personalization)
+    result = pagerank(graph, personalization=personalization)
     assert result.scores == pytest.approx([expected[i] for i in range(7)], abs=1e-12)
 
 
@@ -40,13 +40,13 @@ def test_networkx_agrees_on_an_undirected_graph_with_a_self_loop() -> None:
     graph = lopsided_graph()
     theirs = nx.from_scipy_sparse_array(graph.adjacency)
     expected = nx.pagerank(theirs, alpha=0.7, tol=1e-15, max_iter=1000)
-    assert power_iteration(graph, p_halt=0.3).scores == pytest.approx([expected[i] for i in range(9)], abs=1e-12)
+    assert pagerank(graph, p_halt=0.3).scores == pytest.approx([expected[i] for i in range(9)], abs=1e-12)
 
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6, 1e-10])
 def test_the_error_is_below_its_bound_and_the_bound_below_the_tolerance(tol: float) -> None:
     graph = directed_graph()
-    result = power_iteration(graph, tol=tol)
+    result = pagerank(graph, tol=tol)
     error = np.abs(result.scores - dense_pagerank(graph, 0.15)).sum()
     assert error <= result.error_bound <= tol
 
@@ -55,23 +55,23 @@ def test_the_default_number_of_iterations_suffices_on_a_bipartite_graph() -> Non
     # On a star the second eigenvalue of P is -1: the contraction is as slow as the bound allows.
     star = grf.Graph(nx.to_scipy_sparse_array(nx.star_graph(50)))
     for p_halt in (0.05, 0.15, 0.5):
-        assert power_iteration(star, p_halt=p_halt).converged
+        assert pagerank(star, p_halt=p_halt).converged
 
 
 def test_two_thousand_nodes_do_not_stop_at_the_uniform_vector() -> None:
     # Tolerances for each node stop at once on a large graph (networkx issue 8651).
     star = grf.Graph(nx.to_scipy_sparse_array(nx.star_graph(2000)))
-    assert power_iteration(star, tol=1e-3).scores[0] > 0.4
+    assert pagerank(star, tol=1e-3).scores[0] > 0.4
 
 
 def test_a_graph_without_edges_returns_the_personalisation() -> None:
     graph = grf.Graph(np.zeros((3, 3)))
-    assert power_iteration(graph, personalization=[1, 0, 3]).scores == pytest.approx([0.25, 0, 0.75], abs=1e-15)
+    assert pagerank(graph, personalization=[1, 0, 3]).scores == pytest.approx([0.25, 0, 0.75], abs=1e-15)
 
 
 def test_missing_the_tolerance_warns_and_is_recorded() -> None:
     with pytest.warns(UserWarning, match=r"after 3 iterations, not tol=1e-12; raise `max_iter`"):
-        result = power_iteration(lopsided_graph(), max_iter=3)
+        result = pagerank(lopsided_graph(), max_iter=3)
     assert not result.converged
     assert result.iterations == 3
     assert "NOT converged" in repr(result)
@@ -80,11 +80,11 @@ def test_missing_the_tolerance_warns_and_is_recorded() -> None:
 def test_bad_arguments_are_named() -> None:
     graph = lopsided_graph()
     with pytest.raises(ValueError, match="`tol` must be greater than 0"):
-        power_iteration(graph, tol=0.0)
+        pagerank(graph, tol=0.0)
     with pytest.raises(ValueError, match="`max_iter` must be at least 1"):
-        power_iteration(graph, max_iter=0)
+        pagerank(graph, max_iter=0)
     with pytest.raises(ValueError, match="`p_halt`"):
-        power_iteration(graph, p_halt=0.0)
+        pagerank(graph, p_halt=0.0)
 
 
 # -- several vectors ---------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ def test_several_vectors_are_as_they_would_be_alone(graph: grf.Graph) -> None:
     # Nineteen vectors make three panels; single nodes and flat vectors converge at different times.
     rows = np.random.default_rng(0).random((19, 7)) ** 8
     rows[:7] = np.eye(7)
-    together = power_iteration(graph, personalization=rows, tol=1e-9)
-    alone = [power_iteration(graph, personalization=row, tol=1e-9) for row in rows]
+    together = pagerank(graph, personalization=rows, tol=1e-9)
+    alone = [pagerank(graph, personalization=row, tol=1e-9) for row in rows]
     assert np.array_equal(together.scores, [result.scores for result in alone])
     assert len({result.iterations for result in alone}) > 1
     assert together.iterations == max(result.iterations for result in alone)
@@ -113,11 +113,11 @@ def test_several_vectors_come_in_many_forms(kind: Any) -> None:
     graph = directed_graph()
     rows = np.vstack([START, np.eye(7)[2]])
     expected = [dense_pagerank(graph, 0.15, row) for row in rows]
-    assert np.abs(power_iteration(graph, personalization=kind(rows)).scores - expected).max() < 1e-12
+    assert np.abs(pagerank(graph, personalization=kind(rows)).scores - expected).max() < 1e-12
 
 
 def test_one_row_gives_one_row() -> None:
-    assert power_iteration(directed_graph(), personalization=START[None]).scores.shape == (1, 7)
+    assert pagerank(directed_graph(), personalization=START[None]).scores.shape == (1, 7)
 
 
 def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() -> None:
@@ -125,7 +125,7 @@ def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() 
     graph = lopsided_graph()
     fixed = graph.degrees / graph.degrees.sum()
     with pytest.warns(UserWarning, match="after 5 iterations"):
-        result = power_iteration(graph, personalization=[fixed, np.eye(9)[8]], max_iter=5)
+        result = pagerank(graph, personalization=[fixed, np.eye(9)[8]], max_iter=5)
     assert not result.converged
     assert result.iterations == 5
     assert result.error_bound > 1e-12
@@ -143,32 +143,32 @@ def test_dangling_nodes_jump_where_they_are_told(personalization: dict | None) -
     )
     dangling = {"e": 3.0, "g": 1.0}
     expected = nx.pagerank(theirs, personalization=personalization, dangling=dangling, tol=1e-16, max_iter=1000)
-    result = power_iteration(graph, personalization=personalization, dangling=dangling)
+    result = pagerank(graph, personalization=personalization, dangling=dangling)
     assert result.scores == pytest.approx([expected[node] for node in "abcdefg"], abs=1e-12)
-    elsewhere = power_iteration(graph, personalization=personalization)
+    elsewhere = pagerank(graph, personalization=personalization)
     assert np.abs(result.scores - elsewhere.scores).sum() > 1e-2
 
 
 def test_a_first_guess_changes_the_iterations_only() -> None:
     graph = directed_graph()
-    cold = power_iteration(graph, personalization=START)
-    warm = power_iteration(graph, personalization=START, start=cold.scores)
+    cold = pagerank(graph, personalization=START)
+    warm = pagerank(graph, personalization=START, start=cold.scores)
     assert warm.iterations <= 2 < cold.iterations
     assert np.abs(warm.scores - cold.scores).sum() < 2e-12
-    far = power_iteration(graph, personalization=START, start={"f": 1.0})
+    far = pagerank(graph, personalization=START, start={"f": 1.0})
     assert np.abs(far.scores - cold.scores).sum() < 2e-12
 
 
 def test_every_vector_may_have_its_first_guess() -> None:
     graph = directed_graph()
     rows = np.vstack([START, np.eye(7)[2]])
-    cold = power_iteration(graph, personalization=rows)
-    assert power_iteration(graph, personalization=rows, start=cold.scores).iterations <= 2
-    assert power_iteration(graph, personalization=rows, start=cold.scores[::-1]).iterations > 2
+    cold = pagerank(graph, personalization=rows)
+    assert pagerank(graph, personalization=rows, start=cold.scores).iterations <= 2
+    assert pagerank(graph, personalization=rows, start=cold.scores[::-1]).iterations > 2
     with pytest.raises(ValueError, match="`start` must hold one vector, or 2 as"):
-        power_iteration(graph, personalization=rows, start=np.eye(7))
+        pagerank(graph, personalization=rows, start=np.eye(7))
     with pytest.raises(ValueError, match=r"`start\[1\]` must have a positive value"):
-        power_iteration(graph, personalization=rows, start=[START, np.zeros(7)])
+        pagerank(graph, personalization=rows, start=[START, np.zeros(7)])
 
 
 # -- steps beyond the image of the last vector -------------------------------------------------------
@@ -209,7 +209,7 @@ def test_undirected_graphs_take_fewer_iterations_and_the_bound_holds(kind: str) 
         for start in (None, seed):
             exact = dense_pagerank(graph, p_halt, start)
             for tol in (1e-2, 1e-5, 1e-11):
-                result = power_iteration(graph, p_halt=p_halt, personalization=start, tol=tol)
+                result = pagerank(graph, p_halt=p_halt, personalization=start, tol=tol)
                 assert np.abs(result.scores - exact).sum() <= result.error_bound + 1e-13
                 assert result.error_bound <= tol
                 assert result.scores.min() >= 0
@@ -225,7 +225,7 @@ def test_few_iterations_have_a_true_bound_too() -> None:
     exact = dense_pagerank(graph, 0.05, np.eye(400)[7])
     for limit in (1, 2, 5, 9, 20, 50):
         with pytest.warns(UserWarning, match="raise `max_iter`"):
-            result = power_iteration(graph, p_halt=0.05, personalization={7: 1}, max_iter=limit)
+            result = pagerank(graph, p_halt=0.05, personalization={7: 1}, max_iter=limit)
         assert np.abs(result.scores - exact).sum() <= result.error_bound
         assert result.iterations == limit
 
@@ -239,7 +239,7 @@ def test_two_million_nodes_do_not_stop_at_the_uniform_vector() -> None:
     leaves, n = 1000, 2_000_000
     ends = np.arange(1, leaves + 1)
     star = sp.coo_array((np.ones(2 * leaves), (np.r_[0 * ends, ends], np.r_[ends, 0 * ends])), shape=(n, n))
-    result = power_iteration(grf.Graph(star), tol=1e-9)
+    result = pagerank(grf.Graph(star), tol=1e-9)
     assert result.converged
     assert result.iterations > 1
     # x of the hub and a leaf solve h = q + a * leaves * l, l = q + a h / leaves, with q the restart of each.
@@ -263,9 +263,7 @@ def test_threads_do_not_change_a_bit() -> None:
     starts[1, 5] = 100 * n
     for graph in (weighted, unit):
         for personalization in (None, starts):
-            one, three = (
-                power_iteration(graph, personalization=personalization, tol=1e-4, n_threads=k) for k in (1, 3)
-            )
+            one, three = (pagerank(graph, personalization=personalization, tol=1e-4, n_threads=k) for k in (1, 3))
             assert np.array_equal(one.scores, three.scores)
             assert one.residual == three.residual
 
@@ -274,13 +272,13 @@ def test_threads_do_not_change_a_bit() -> None:
 @pytest.mark.parametrize("graph", [directed_graph(), lopsided_graph()], ids=["directed", "undirected"])
 def test_weights_of_any_size_give_the_same_scores(graph: grf.Graph, scale: float) -> None:
     scaled = grf.Graph(graph.adjacency * scale, directed=graph.directed)
-    assert np.abs(power_iteration(scaled).scores - power_iteration(graph).scores).sum() < 1e-13
+    assert np.abs(pagerank(scaled).scores - pagerank(graph).scores).sum() < 1e-13
 
 
 def test_unit_weights_written_out_are_unit_weights() -> None:
     pattern = grf.Graph((directed_graph().adjacency > 0) * 1.0, directed=True)
     tripled = grf.Graph(3.0 * pattern.adjacency, directed=True)
-    assert np.abs(power_iteration(pattern).scores - power_iteration(tripled).scores).sum() < 1e-14
+    assert np.abs(pagerank(pattern).scores - pagerank(tripled).scores).sum() < 1e-14
 
 
 def test_the_least_p_halt_has_the_bound_2_and_no_warning_of_overflow():

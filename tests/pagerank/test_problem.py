@@ -129,7 +129,7 @@ def test_huge_and_tiny_values_keep_their_proportions() -> None:
 
 
 @pytest.mark.parametrize(
-    "rank", [grf.pagerank, grf.pagerank.refine, grf.pagerank.power_iteration, grf.pagerank.local_pagerank]
+    "rank", [grf.pagerank, grf.pagerank.estimate, grf.pagerank.refine, grf.pagerank.local_pagerank]
 )
 def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(rank: Any) -> None:
     with pytest.raises(TypeError, match=r"networkx's alpha is 1 - p_halt: pass p_halt=0\.15$") as caught:

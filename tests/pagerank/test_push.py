@@ -29,16 +29,16 @@ def plain_star() -> grf.Graph:
 GRAPHS = [directed_graph, lopsided_graph, plain_star]
 
 
-def halting_laws(graph: grf.Graph, seed: int, p_halt: float) -> np.ndarray:
-    """Row u: where the chain that starts at u halts, if it jumps to `seed` from dangling nodes."""
+def halting_laws(graph: grf.Graph, source: int, p_halt: float) -> np.ndarray:
+    """Row u: where the chain that starts at u halts, if it jumps to `source` from dangling nodes."""
     chain = transition_matrix(graph)
-    chain[chain.sum(axis=1) == 0, seed] = 1.0
+    chain[chain.sum(axis=1) == 0, source] = 1.0
     return p_halt * np.linalg.inv(np.eye(graph.n_nodes) - (1 - p_halt) * chain)
 
 
-def pushed(graph: grf.Graph, seed: int, p_halt: float, limit: float) -> tuple:
+def pushed(graph: grf.Graph, source: int, p_halt: float, limit: float) -> tuple:
     walk_arrays = transitions(graph.adjacency)
-    table, used = touched.begin(touched.new_table(1024), seed, walk_arrays.indptr)
+    table, used = touched.begin(touched.new_table(1024), source, walk_arrays.indptr)
     return push._push(table, used, *walk_arrays, p_halt, limit)
 
 
@@ -56,12 +56,12 @@ def test_pushing_keeps_reserve_plus_what_the_residual_leads_to(
 ) -> None:
     graph = make_graph()
     degrees = np.maximum(1, np.diff(graph.adjacency.indptr))
-    for seed in range(graph.n_nodes):
-        table, used, pushes, edges = pushed(graph, seed, p_halt, limit)
+    for source in range(graph.n_nodes):
+        table, used, pushes, edges = pushed(graph, source, p_halt, limit)
         residual = dense(table, used, 0, graph.n_nodes)
         reserve = dense(table, used, 1, graph.n_nodes)
-        laws = halting_laws(graph, seed, p_halt)
-        assert reserve + residual @ laws == pytest.approx(laws[seed], abs=1e-12)
+        laws = halting_laws(graph, source, p_halt)
+        assert reserve + residual @ laws == pytest.approx(laws[source], abs=1e-12)
         assert np.all(residual <= limit * degrees)
         assert pushes <= edges <= 1 / (p_halt * limit)
 
@@ -103,11 +103,11 @@ def test_the_table_of_touched_nodes_grows_and_keeps_every_node() -> None:
 
 
 def scores_by_walks(
-    graph: grf.Graph, seed: int, p_halt: float, limit: float, density: float, key: int
+    graph: grf.Graph, source: int, p_halt: float, limit: float, density: float, key: int
 ) -> np.ndarray:
     """Dense scores after pushing until `limit` and walking."""
     walk_arrays = transitions(graph.adjacency)
-    table, used, _, _ = pushed(graph, seed, p_halt, limit)
+    table, used, _, _ = pushed(graph, source, p_halt, limit)
     table, used, _, _ = push._walk(table, used, *walk_arrays, p_halt, density, np.uint64(key))
     scores = np.zeros(graph.n_nodes)
     for row in range(used):
@@ -125,7 +125,7 @@ def draws(graph: grf.Graph, p_halt: float, onto: np.ndarray) -> Callable[[int, i
 
 
 def projections(graph: grf.Graph) -> np.ndarray:
-    """The seed, the in-degrees, the nodes without edges to follow, and the sum; shape (N, 4)."""
+    """The source, the in-degrees, the nodes without edges to follow, and the sum; shape (N, 4)."""
     indegrees = np.asarray(graph.adjacency.sum(axis=0)).ravel()
     ends = np.diff(graph.adjacency.indptr) <= 1
     return np.column_stack([np.arange(graph.n_nodes) == 0, indegrees, ends, np.ones(graph.n_nodes)])
@@ -182,8 +182,8 @@ def test_no_node_is_returned_to_more_often_than_the_spread_assumes(
     graph = make_graph()
     loop = float(np.diag(transition_matrix(graph)).max())
     spread = visit_spread(p_halt, loop)
-    for seed in np.flatnonzero(np.diff(graph.adjacency.indptr)):
-        visits = np.diag(halting_laws(graph, seed, p_halt)) / p_halt
+    for source in np.flatnonzero(np.diff(graph.adjacency.indptr)):
+        visits = np.diag(halting_laws(graph, source, p_halt)) / p_halt
         back = 1 - 1 / visits
         assert np.all(p_halt * (1 + back) / (1 - back) <= spread * (1 + 1e-12))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.pagerank.estimate import length_law
+from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import Problem, make_problem
 from graphrf.pagerank.walks.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.matching import shipped_coupling
-from graphrf.pagerank import pagerank
+from graphrf.pagerank import estimate
 from graphrf.pagerank.walks import kept as module
 
 N = 300
@@ -48,17 +48,17 @@ def _assert_same(one, other):
 def test_an_updated_result_is_that_of_walks_made_anew(coupling, directed, weighted, estimator):
     before, after = _graphs(directed, weighted)
     options = {"coupling": coupling, "estimator": estimator, "p_halt": 0.3, "n_walks": 8, "seed": 4}
-    first = pagerank(before, keep_walks=True, **options)
-    _assert_same(first, pagerank(before, **options))
+    first = estimate(before, keep_walks=True, **options)
+    _assert_same(first, estimate(before, **options))
     updated = first.updated(after)
-    _assert_same(updated, pagerank(after, **options))
+    _assert_same(updated, estimate(after, **options))
     _assert_same(updated.updated(before, n_threads=3), first)  # and back
 
 
 def test_personalised_walks_follow():
     before, after = _graphs(False, True)
     options = {"coupling": "iid", "personalization": {3: 1.0, 250: 2.5, 40: 1.0}, "n_walks": 50, "seed": 1}
-    _assert_same(pagerank(before, keep_walks=True, **options).updated(after), pagerank(after, **options))
+    _assert_same(estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options))
 
 
 def test_a_long_chain_of_edits_and_only_sources_that_met_them(monkeypatch):
@@ -67,10 +67,10 @@ def test_a_long_chain_of_edits_and_only_sources_that_met_them(monkeypatch):
     masks = []
     original = module.batch_counts
     monkeypatch.setattr(module, "batch_counts", lambda *a, **k: (masks.append(k["only"]), original(*a, **k))[1])
-    result = pagerank(before, keep_walks=True, **options)
+    result = estimate(before, keep_walks=True, **options)
     for graph in [after, before] * 6:  # so many that visitors are sorted anew
         result = result.updated(graph)
-    _assert_same(result, pagerank(before, **options))
+    _assert_same(result, estimate(before, **options))
     assert 0 < masks[1].sum() < N / 2
 
 
@@ -80,7 +80,7 @@ def test_weights_that_become_unequal_change_every_walk():
     matrix[0, 1] = matrix[1, 0] = 2.0
     after = grf.Graph(matrix.tocsr())
     options = {"coupling": "iid", "seed": 2}
-    _assert_same(pagerank(before, keep_walks=True, **options).updated(after), pagerank(after, **options))
+    _assert_same(estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options))
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_weights_that_become_unequal_change_every_walk():
 )
 def test_walks_that_depend_on_the_whole_graph_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        pagerank(_graphs(False, False)[0], keep_walks=True, seed=0, **options)
+        estimate(_graphs(False, False)[0], keep_walks=True, seed=0, **options)
 
 
 def test_walks_that_were_not_kept_and_other_nodes_are_refused():
     before, after = _graphs(False, False)
     with pytest.raises(ValueError, match="keep_walks=True"):
-        pagerank(before, coupling="iid", seed=0).updated(after)
-    kept = pagerank(before, coupling="iid", seed=0, keep_walks=True)
+        estimate(before, coupling="iid", seed=0).updated(after)
+    kept = estimate(before, coupling="iid", seed=0, keep_walks=True)
     with pytest.raises(ValueError, match="must have the 300 nodes"):
         kept.updated(after.subgraph(np.arange(10)))
     with pytest.raises(ValueError, match="must be directed if"):

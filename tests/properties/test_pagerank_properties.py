@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.pagerank import local_pagerank, power_iteration
+from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, union
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
@@ -25,7 +25,7 @@ def vectors(n, seed):
 @given(either, seeds, st.floats(0.01, 0.99))
 def test_exact_scores_are_a_distribution_that_the_map_keeps(graph, seed, p_halt):
     for vector in vectors(graph.n_nodes, seed):
-        scores = power_iteration(graph, p_halt=p_halt, personalization=vector, tol=1e-11).scores
+        scores = pagerank(graph, p_halt=p_halt, personalization=vector, tol=1e-11).scores
         assert scores.min() >= 0
         assert abs(scores.sum() - 1) < 1e-12
         v = vector / vector.sum()
@@ -41,14 +41,14 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     estimator, coupling = how
     vector = vectors(graph.n_nodes, seed)[1]
     options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
-    result = grf.pagerank(graph, personalization=vector, **options)
+    result = grf.pagerank.estimate(graph, personalization=vector, **options)
     if coupling != "pooled" or estimator != "visits":  # whose visits' sum is corrected: few walks may be below 0
         assert result.scores.min() >= 0
     assert abs(result.scores.sum() - 1) < 1e-9
     assert result.stderr is None or (result.stderr >= 0).all()
     names = [f"node {i}" for i in range(graph.n_nodes)]
     named = grf.Graph(graph.adjacency, nodes=names, directed=graph.directed)
-    again = grf.pagerank(named, personalization=dict(zip(names, vector, strict=True)), **options)
+    again = grf.pagerank.estimate(named, personalization=dict(zip(names, vector, strict=True)), **options)
     assert np.array_equal(again.scores, result.scores)
 
 
@@ -57,9 +57,9 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
 def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
     order = permutations(graph.n_nodes, seed)
     vector = vectors(graph.n_nodes, seed)[0]
-    scores = power_iteration(graph, personalization=vector).scores
+    scores = pagerank(graph, personalization=vector).scores
     other = relabelled(graph, order)
-    assert np.allclose(power_iteration(other, personalization=vector[order]).scores, scores[order], atol=1e-11)
+    assert np.allclose(pagerank(other, personalization=vector[order]).scores, scores[order], atol=1e-11)
     node = int(order[0])
     rows = [
         local_pagerank(each, place, max_residual=1e-9).scores.toarray()
@@ -73,7 +73,7 @@ def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
 def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, k):
     node = int(np.random.default_rng(seed).integers(graph.n_nodes))
     result = local_pagerank(graph, node, max_residual=1e-9)
-    exact = power_iteration(graph, personalization=np.eye(graph.n_nodes)[node]).scores
+    exact = pagerank(graph, personalization=np.eye(graph.n_nodes)[node]).scores
     scores = result.scores.toarray()[0]
     assert scores.min() >= 0
     assert scores.sum() <= 1 + 1e-12
@@ -91,9 +91,9 @@ def test_scores_are_linear_in_the_personalization(graph, seed, share):
     first, second = (vector / vector.sum() for vector in vectors(graph.n_nodes, seed))
     mixed = share * first + (1 - share) * second
     uniform = np.ones(graph.n_nodes)  # by the default dangling nodes jump to the personalization: a product of two
-    a, b, both = power_iteration(graph, personalization=[first, second, mixed], dangling=uniform).scores
+    a, b, both = pagerank(graph, personalization=[first, second, mixed], dangling=uniform).scores
     assert np.allclose(share * a + (1 - share) * b, both, atol=1e-11)
-    alone = power_iteration(graph, personalization=first, dangling=uniform).scores
+    alone = pagerank(graph, personalization=first, dangling=uniform).scores
     assert np.array_equal(alone, a)
 
 
@@ -101,7 +101,7 @@ def test_scores_are_linear_in_the_personalization(graph, seed, share):
 @given(either, seeds)
 def test_walks_that_nearly_always_halt_leave_the_personalization(graph, seed):
     vector = vectors(graph.n_nodes, seed)[0]
-    scores = power_iteration(graph, p_halt=1 - 1e-9, personalization=vector).scores
+    scores = pagerank(graph, p_halt=1 - 1e-9, personalization=vector).scores
     assert np.allclose(scores, vector / vector.sum(), atol=1e-8)
 
 
@@ -116,10 +116,9 @@ def test_scores_of_a_union_are_those_of_its_parts_by_their_share_of_the_jumps(pa
         grf.Graph(part.adjacency.toarray() + np.diag(part.degrees == 0), directed=part.directed) for part in pair
     ]
     scores = [
-        power_iteration(part, personalization=v).scores
-        for part, v in zip(parts, (vector[:n], vector[n:]), strict=True)
+        pagerank(part, personalization=v).scores for part, v in zip(parts, (vector[:n], vector[n:]), strict=True)
     ]
-    both = power_iteration(union(*parts), personalization=vector).scores
+    both = pagerank(union(*parts), personalization=vector).scores
     share = vector[:n].sum() / vector.sum()
     assert np.allclose(both, np.r_[share * scores[0], (1 - share) * scores[1]], atol=1e-11)
 
@@ -130,10 +129,12 @@ def test_the_scale_of_weights_leaves_pagerank_alone(graph, how, power, seed):
     scaled = grf.Graph(graph.adjacency * 2.0**power, directed=graph.directed)
     estimator, coupling = how
     options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
-    assert np.array_equal(grf.pagerank(scaled, **options).scores, grf.pagerank(graph, **options).scores)
-    assert np.array_equal(power_iteration(scaled).scores, power_iteration(graph).scores)
+    assert np.array_equal(
+        grf.pagerank.estimate(scaled, **options).scores, grf.pagerank.estimate(graph, **options).scores
+    )
+    assert np.array_equal(pagerank(scaled).scores, pagerank(graph).scores)
     other = grf.Graph(graph.adjacency * 3.7, directed=graph.directed)
-    assert np.allclose(power_iteration(other).scores, power_iteration(graph).scores, atol=1e-11)
+    assert np.allclose(pagerank(other).scores, pagerank(graph).scores, atol=1e-11)
 
 
 def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
@@ -141,9 +142,9 @@ def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
     graph = grf.from_edges([], [], n_nodes=2)
     vectors_ = np.array([[0.7, 0.3], [0.1, 0.9]])
     for dangling in (None, np.ones(2)):
-        found = power_iteration(graph, personalization=vectors_, dangling=dangling).scores
+        found = pagerank(graph, personalization=vectors_, dangling=dangling).scores
         for vector, scores in zip(vectors_, found, strict=True):
-            alone = power_iteration(graph, personalization=vector, dangling=dangling).scores
+            alone = pagerank(graph, personalization=vector, dangling=dangling).scores
             assert np.array_equal(scores, alone)
             assert np.allclose(alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12)
 
@@ -163,4 +164,4 @@ def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, 
 def test_degrees_whose_sum_overflows_have_a_pagerank():
     huge = grf.Graph(np.array([[0.0, 1e308], [1e308, 0.0]]))
     plain = grf.Graph(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    assert np.array_equal(grf.pagerank(huge, seed=0).scores, grf.pagerank(plain, seed=0).scores)
+    assert np.array_equal(grf.pagerank.estimate(huge, seed=0).scores, grf.pagerank.estimate(plain, seed=0).scores)

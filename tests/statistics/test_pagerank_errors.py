@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import graphrf as grf
-from graphrf.pagerank import local_pagerank, pagerank
+from graphrf.pagerank import estimate, local_pagerank
 from graphrf.pagerank.result import expected_l1_error
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 from tests.pagerank.test_unbiased import IDS, SCHEMES
@@ -39,7 +39,7 @@ class Errors:
         self.truth = dense_pagerank(self.graph, P_HALT, self.start)
 
     def run(self, round_, n):
-        return pagerank(
+        return estimate(
             self.graph, p_halt=P_HALT, personalization=np.tile(self.start, (n, 1)), seed=round_, n_threads=1,
             **self.options,
         )  # fmt: skip
@@ -169,7 +169,7 @@ def test_walks_that_take_no_step_state_the_error_that_one_exact_step_shows(p_hal
         graph = make_graph()
         for even in (True, False):
             start = start_of(graph, even)
-            result = pagerank(graph, p_halt=p_halt, personalization=start, n_walks=16, n_batches=8, seed=seed)
+            result = estimate(graph, p_halt=p_halt, personalization=start, n_walks=16, n_batches=8, seed=seed)
             if result.steps:
                 continue
             silent += 1
@@ -205,7 +205,7 @@ def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(make_graph
         options = {"coupling": coupling, "n_walks": n_walks, "tol": tol, "exact_steps": 0, "n_threads": 1}
         held = np.empty((n, errors.graph.n_nodes), dtype=bool)
         for i in range(n):
-            result = pagerank(errors.graph, seed=round_ * 10**6 + i, **options)
+            result = estimate(errors.graph, seed=round_ * 10**6 + i, **options)
             width = stats.t.ppf(0.95, result.n_batches - 1)
             held[i] = np.abs(result.scores - errors.truth) <= width * result.stderr
         return held

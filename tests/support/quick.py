@@ -61,7 +61,7 @@ SLOW = {
     "tests/transforms/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
     "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
     "tests/sampling/test_sample.py::test_couplings_lower_the_gram": "the couplings of tests/statistics",
-    "tests/pagerank/test_estimate.py::test_pooled_beats": "intervals cover at their rate there",
+    "tests/pagerank/test_estimates.py::test_pooled_beats": "intervals cover at their rate there",
     "tests/distributed/test_files.py::test_of_two_that_begin_a_folder_with_other": "two with the same arguments",
     "tests/distributed/test_client.py::test_the_peak": "peaks of processes, tests/load/test_memory_doors.py",
     "tests/package/test_gpu_check.py::test_marked_tests_fail": "their rehearsal by checks/gpu.sh, make test-more",
@@ -73,7 +73,7 @@ SLOW = {
     "tests/datasets/test_datasets.py::test_self_loops": "the published counts there",
     "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device are the same",
     "tests/euclidean/gp/test_variational.py::test_far_from": "the sparse spectrum, tests/euclidean/gp/test_gp.py",
-    "tests/pagerank/test_estimate.py::test_exact_steps": "intervals cover at their rate there",
+    "tests/pagerank/test_estimates.py::test_exact_steps": "intervals cover at their rate there",
     "tests/cli/test_demo.py::test_same_seed": "the same seed gives the same bits, tests/gp/test_regression.py",
 }
 
@@ -107,7 +107,7 @@ GRIDS = {
     "tests/numerics/test_extreme_kernels.py::test_every_kernel_is_sound": 4,
     "tests/numerics/test_extreme_posteriors.py::test_classes_have": 1,
     "tests/numerics/test_extreme_powers.py::test_powers_are_within": 4,
-    "tests/pagerank/test_estimate.py::test_intervals_cover_at_their_rate": 4,
+    "tests/pagerank/test_estimates.py::test_intervals_cover_at_their_rate": 4,
     "tests/pagerank/test_unbiased.py::test_ignored_weights": 2,
     "tests/pagerank/test_unbiased.py::test_unweighted_graph": 3,
     "tests/pagerank/walks/test_loops.py::test_walkers_are_dealt": 2,

@@ -39,8 +39,8 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, RegularizedLaplacian
 from graphrf.operators.series.apply import kernel_block
-from graphrf.pagerank.estimate import pagerank
-from graphrf.pagerank.power import power_iteration
+from graphrf.pagerank.estimates import estimate
+from graphrf.pagerank.power import pagerank
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified, Truncated
@@ -399,9 +399,9 @@ def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = Fal
         "visits of independent walks": ("visits", "iid"),
         "visits of pooled walks": ("visits", "pooled"),
     }
-    power_iteration(graph, p_halt=PAGERANK_P_HALT, tol=0.5)  # compiles
+    pagerank(graph, p_halt=PAGERANK_P_HALT, tol=0.5)  # compiles
     started = time.perf_counter()
-    exact = power_iteration(graph, p_halt=PAGERANK_P_HALT)
+    exact = pagerank(graph, p_halt=PAGERANK_P_HALT)
     exact_seconds = time.perf_counter() - started
     rows, single = [], {}
     with progress_bar(
@@ -414,11 +414,11 @@ def estimate_pagerank(data: Dataset, settings: Settings, *, progress: bool = Fal
                 "estimator": estimator,
                 "coupling": coupling,
             }
-            pagerank(graph, **arguments, seed=settings.seed)  # compiles
+            estimate(graph, **arguments, seed=settings.seed)  # compiles
             errors, steps = [], 0
             started = time.perf_counter()
             for repeat in range(settings.repeats):
-                result = pagerank(graph, **arguments, seed=_seed(settings, repeat))
+                result = estimate(graph, **arguments, seed=_seed(settings, repeat))
                 errors.append(float(np.abs(result.scores - exact.scores).sum()))
                 steps += result.steps
                 bar.update()

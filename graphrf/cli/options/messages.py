@@ -27,14 +27,14 @@ _OPTIONS = {
     "memory_limit": "--memory-limit", "weight_is": "--weight-is", "max_train": "--max-train",
     "output_scale": "--output-scale", "n_walkers": "--walkers", "n_samples": "--samples", "max_iter": "--max-iter",
     "nu": "--smoothness", "on": "--mesh-on", "weights": "--mesh-weights", "solvers": "--solver",
-    "personalization": "--seeds", "path": "-o",
+    "personalization": "--sources", "path": "-o",
     **dict.fromkeys(("source", "graph", "folder", "adjacency", "edge_index", "src", "dst"), "GRAPH"),
     **{
         name: f"--{name}"
         for name in (
             "repeats", "seed", "mesh", "budget", "lengths", "directions", "kernel", "lengthscale", "power",
             "alpha", "steps", "laplacian", "nodes", "rows", "cols", "weight", "columns", "header", "directed",
-            "method", "noise", "tol", "k", "seeds", "order", "objective", "solver", "sampler", "predictive",
+            "method", "noise", "tol", "k", "sources", "order", "objective", "solver", "sampler", "predictive",
             "times", "optimize", "dataset", "error",
         )
     },
@@ -45,6 +45,7 @@ _CALLS = {
     "graph.to_undirected": "--undirected",
     "graphrf.apply_kernel": "graphrf gram --exact",
     "graphrf.kernel_block": "`graphrf gram --exact`",
+    "graphrf.pagerank": "--method power",
     "features.gram": "`graphrf gram`",
     "kernel.truncation_length": "`--kernel` without `--max-length`",
     "Truncated": "--lengths truncated",

@@ -80,7 +80,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
 @pytest.mark.parametrize("kernel", [grf.Diffusion(3.0), grf.Matern(1.0, 3.0)], ids=repr)
 def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kernel, noise):
     graph, evaluations = grf.load_graph(nx.grid_2d_graph(20, 20)), []
-    for seed in range(5):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         y = grf.apply_root(graph, kernel, rng.standard_normal(400))
         y += np.sqrt(noise) * y.std() * rng.standard_normal(400)
@@ -100,7 +100,7 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
             options={"xatol": 1e-4, "fatol": 1e-6, "maxfev": 1000},
         )  # fmt: skip
         assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
-    assert len(evaluations) < 5 * 40
+    assert len(evaluations) < 2 * 40
 
 
 @pytest.mark.parametrize("size", [1, 50])
@@ -189,13 +189,13 @@ def test_ranges_respect_what_a_kernel_allows():
 
 @pytest.mark.parametrize("noise", [0.05, 3.0])
 def test_little_and_much_noise_are_both_found(noise):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(30, 30)))
+    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(24, 24)))
     rng = np.random.default_rng(0)
     kernel = grf.Diffusion(5.0)
-    truth = grf.apply_root(graph, kernel, rng.standard_normal((900, 4)))
+    truth = grf.apply_root(graph, kernel, rng.standard_normal((576, 8)))
     truth /= truth.std()
-    nodes = rng.choice(900, 500, replace=False)
-    y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((500, 4))
+    nodes = rng.choice(576, 250, replace=False)
+    y = truth[nodes] + np.sqrt(noise) * rng.standard_normal((250, 8))
     for method in ("series", "features"):
         settings = {"kernel": "diffusion", "method": method, "hyperparameters": "mode", "seed": 0}
         gp = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.pagerank import pagerank, refine
+from graphrf.pagerank import estimate, refine
 from graphrf.pagerank.walks import pooled
 from graphrf.sampling.walks.transitions import Transitions, transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph
@@ -180,7 +180,7 @@ def test_the_quotient_of_64_ones_is_that_of_unsigned_integers() -> None:
 )
 def test_results_are_the_same_to_the_bit(options: dict) -> None:
     graph = directed_graph()
-    one, other = (pagerank(graph, seed=3, engine=engine, **options) for engine in (None, "torch"))
+    one, other = (estimate(graph, seed=3, engine=engine, **options) for engine in (None, "torch"))
     assert one.scores.tolist() == other.scores.tolist()
     assert np.array_equal(one.stderr, other.stderr)
     assert (one.steps, one.walks, one.n_batches) == (other.steps, other.walks, other.n_batches)
@@ -189,8 +189,8 @@ def test_results_are_the_same_to_the_bit(options: dict) -> None:
 @pytest.mark.cuda
 def test_scores_of_a_gpu_are_the_same_to_the_bit(gpu: torch.device) -> None:
     for options in ({}, {"n_batches": 4, "p_halt": 0.5}, {"exact_steps": 3}):
-        one = pagerank(directed_graph(), seed=3, **options)
-        other = pagerank(directed_graph(), seed=3, engine="torch", device=gpu, **options)
+        one = estimate(directed_graph(), seed=3, **options)
+        other = estimate(directed_graph(), seed=3, engine="torch", device=gpu, **options)
         assert one.scores.tolist() == other.scores.tolist()
         assert np.array_equal(one.stderr, other.stderr)
 
@@ -209,9 +209,9 @@ def test_the_engine_asked_for_is_the_one_that_runs(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(pooled_torch, "pool_counts", refuse)
     for options in ({}, {"engine": "numba"}, {"device": "cpu:0"}, {"device": torch.device("cpu")}):
-        pagerank(lopsided_graph(), seed=0, **options)
+        estimate(lopsided_graph(), seed=0, **options)
     with pytest.raises(AssertionError, match="torch ran"):
-        pagerank(lopsided_graph(), seed=0, engine="torch")
+        estimate(lopsided_graph(), seed=0, engine="torch")
 
 
 BAD = {
@@ -236,7 +236,7 @@ BAD = {
 @pytest.mark.parametrize(("options", "error", "message"), BAD.values(), ids=BAD)
 def test_bad_engines_and_devices_are_named(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        pagerank(lopsided_graph(), **options)
+        estimate(lopsided_graph(), **options)
     with pytest.raises(error, match=message):
         next(refine(lopsided_graph(), **options))
 
@@ -244,14 +244,14 @@ def test_bad_engines_and_devices_are_named(options: dict, error: type[Exception]
 def test_numba_is_refused_on_other_devices() -> None:
     refusal = "`engine` must be 'torch', or None, for device='meta', got 'numba'"
     with SimulatedDevice(), pytest.raises(ValueError, match=refusal):
-        pagerank(lopsided_graph(), engine="numba", device="meta")
+        estimate(lopsided_graph(), engine="numba", device="meta")
 
 
 def test_pools_on_another_device_give_the_same_scores_and_only_counts_come_back() -> None:
     graph = grf.Graph(sp.kron(sp.eye_array(100), lopsided_graph().adjacency), directed=True)
-    expected = pagerank(graph, seed=3)
+    expected = estimate(graph, seed=3)
     with SimulatedDevice() as device:
-        result = pagerank(graph, seed=3, device="meta")
+        result = estimate(graph, seed=3, device="meta")
     np.testing.assert_array_equal(result.scores, expected.scores)
     assert device.largest("from") == graph.n_nodes
 
@@ -260,5 +260,5 @@ def test_a_missing_torch_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "torch", None)
     for options in ({"engine": "torch"}, {"device": "cuda"}):
         with pytest.raises(ImportError, match=r"needs torch, which is not installed: pip install 'graphrf\[gp\]'"):
-            pagerank(lopsided_graph(), **options)
-    assert pagerank(lopsided_graph(), seed=0).scores.shape == (9,)
+            estimate(lopsided_graph(), **options)
+    assert estimate(lopsided_graph(), seed=0).scores.shape == (9,)

@@ -17,7 +17,7 @@ from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
-from graphrf.pagerank.result import PageRankResult
+from graphrf.pagerank.result import PageRankEstimate
 from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.kept import KeptWalks
 from graphrf.pagerank.walks.runs import Walks
@@ -43,7 +43,7 @@ _MOST_EXACT = 10_000
 
 
 @without_alpha
-def pagerank(
+def estimate(
     graph: Graph,
     *,
     p_halt: float = 0.15,
@@ -60,7 +60,7 @@ def pagerank(
     n_threads: int | None = None,
     progress: bool = False,
     keep_walks: bool = False,
-) -> PageRankResult:
+) -> PageRankEstimate:
     r"""PageRank estimated by random walks; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad
@@ -68,7 +68,7 @@ def pagerank(
 
     Walks start from the personalisation vector v and end before every step with probability p; rho is the
     distribution of their end points. For one global vector of a graph that fits into memory, prefer
-    `power_iteration`: it is exact, and faster than any useful number of walks. Walks give approximate answers with
+    `pagerank`: it is exact, and faster than any useful number of walks. Walks give approximate answers with
     standard errors at a chosen cost, and reproduce the paper's experiment.
 
     Parameters
@@ -96,7 +96,7 @@ def pagerank(
         own.
     personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
-        (unlike `nodes` and `seeds` elsewhere); positions if the graph has no names or none that is an integer.
+        (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
         Default: uniform. Several vectors are a sequence of mappings, or an array or sparse matrix of shape (n, N);
         the results have a row for each. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
@@ -127,13 +127,13 @@ def pagerank(
     progress : bool
         Show a progress bar on standard error.
     keep_walks : bool
-        Keep what `PageRankResult.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
+        Keep what `PageRankEstimate.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
         bytes, and which nodes' walks met each node, 4 bytes per step. Not for pooled walkers, several vectors,
         `tol` and `exact_steps`, whose walks an edit anywhere changes.
 
     Returns
     -------
-    PageRankResult
+    PageRankEstimate
         scores (N,) summing to 1, stderr (N,) or None, l1_error, walks, steps, seed; `.top(k)`. For several
         vectors scores and stderr have shape (n, N), l1_error has (n,).
 
@@ -171,14 +171,14 @@ def pagerank(
     Examples
     --------
     >>> import graphrf as grf
-    >>> from graphrf.pagerank import pagerank
+    >>> from graphrf.pagerank import estimate
     >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], nodes=["hub", "a", "b"])
-    >>> result = pagerank(star, n_walks=100, seed=0)
+    >>> result = estimate(star, n_walks=100, seed=0)
     >>> round(float(result.scores.sum()), 12)
     1.0
     >>> result.top(1)[0][0]
     'hub'
-    >>> pagerank(star, n_walks=100, coupling="iid", seed=0).stderr.shape
+    >>> estimate(star, n_walks=100, coupling="iid", seed=0).stderr.shape
     (3,)
     """
     p_halt = walks_halt(p_halt)
@@ -219,14 +219,14 @@ def pagerank(
 
     estimates = []
     with progress_bar("PageRank", progress and several is not None, total=len(vectors), unit="vectors") as bar:
-        for estimate in ordered_map(run, range(len(vectors)), outer):
-            estimates.append(estimate)
+        for made in ordered_map(run, range(len(vectors)), outer):
+            estimates.append(made)
             bar.update()
     result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
-    if tol is not None and (reached := float(np.max([estimate.l1_error for estimate in estimates]))) > tol:
+    if tol is not None and (reached := float(np.max([made.l1_error for made in estimates]))) > tol:
         warn(
             f"{_MAX_WALKS} walks per source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
-            "use power_iteration, which reaches any tolerance",
+            "use graphrf.pagerank(graph), which reaches any tolerance",
         )
     return result
 
@@ -244,28 +244,28 @@ def refine(
     device: str | torch.device = "cpu",
     seed: int | None = None,
     n_threads: int | None = None,
-) -> Iterator[PageRankResult]:
+) -> Iterator[PageRankEstimate]:
     """PageRank by walks as a series of results, each with a smaller stated error than the last.
 
-    Take as many as time allows. Every result is what `pagerank` returns, of the last stage of batches: at first
+    Take as many as time allows. Every result is what `estimate` returns, of the last stage of batches: at first
     4 batches of `n_walks` walks for each node that is started from, then 4 of 4 times as many, and so on. Ends
     after a million walks for each of these nodes.
 
     Parameters
     ----------
     graph, p_halt, n_walks, estimator, coupling, personalization, engine, device, seed, n_threads
-        As in `pagerank`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the
+        As in `estimate`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the
         first batches.
 
     Yields
     ------
-    PageRankResult
+    PageRankEstimate
         With `stderr` and `l1_error`; `walks` and `steps` count all that were made.
 
     Raises
     ------
     TypeError, ValueError, ImportError
-        See `pagerank`; raised when the first result is requested.
+        See `estimate`; raised when the first result is requested.
 
     Notes
     -----
@@ -289,14 +289,14 @@ def refine(
     law = _law(coupling, p_halt, estimator, n_walks)
     if vectors_of(graph, personalization) is not None:
         raise checks.value_error(
-            "personalization", "must be a single vector here, got several; use pagerank(tol=...) for them"
+            "personalization", "must be a single vector here, got several; use estimate(tol=...) for them"
         )
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     on = _on_device(graph, coupling, engine, device)
     walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
-    for estimate in refinements(walks, n_walks, 0.0, _MAX_WALKS):
-        yield _result(graph, p_halt, [estimate], False, seed, estimator, coupling, 0)
+    for made in refinements(walks, n_walks, 0.0, _MAX_WALKS):
+        yield _result(graph, p_halt, [made], False, seed, estimator, coupling, 0)
 
 
 def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> LengthLaw | None:
@@ -411,17 +411,17 @@ def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int) -
         )
 
 
-def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankResult:
+def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankEstimate:
     """The result of walks that are kept."""
     walks = kept.walks
-    estimate = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
+    made = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
     graph, p_halt = walks.problem.graph, walks.problem.p_halt
-    result = _result(graph, p_halt, [estimate], False, walks.seed, walks.estimator, coupling, 0)
+    result = _result(graph, p_halt, [made], False, walks.seed, walks.estimator, coupling, 0)
     return replace(result, follow=partial(_followed, kept, coupling))
 
 
-def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads: int | None) -> PageRankResult:
-    """See `PageRankResult.updated`."""
+def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads: int | None) -> PageRankEstimate:
+    """See `PageRankEstimate.updated`."""
     return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
 
 
@@ -447,7 +447,7 @@ def _result(
     estimator: str,
     coupling: str | Coupling,
     exact_steps: int,
-) -> PageRankResult:
+) -> PageRankEstimate:
     """The record of one vector's estimate, or of several vectors' together."""
 
     def together(parts: list[Any], shape: tuple[int, ...]) -> Any:
@@ -458,17 +458,17 @@ def _result(
         return np.array(parts, dtype=np.float64).reshape(shape)
 
     shape = (len(estimates), graph.n_nodes)
-    return PageRankResult(
-        scores=together([estimate.scores for estimate in estimates], shape),
+    return PageRankEstimate(
+        scores=together([made.scores for made in estimates], shape),
         p_halt=p_halt,
         nodes=graph.nodes,
-        stderr=together([estimate.stderr for estimate in estimates], shape),
-        l1_error=together([estimate.l1_error for estimate in estimates], shape[:1]),
-        walks=sum(estimate.walks for estimate in estimates),
-        steps=sum(estimate.steps for estimate in estimates),
+        stderr=together([made.stderr for made in estimates], shape),
+        l1_error=together([made.l1_error for made in estimates], shape[:1]),
+        walks=sum(made.walks for made in estimates),
+        steps=sum(made.steps for made in estimates),
         seed=seed,
         estimator=estimator,
         coupling=coupling,
         exact_steps=exact_steps,
-        n_batches=min(estimate.n_batches for estimate in estimates),
+        n_batches=min(made.n_batches for made in estimates),
     )

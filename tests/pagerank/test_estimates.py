@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import pickle
 
@@ -13,10 +12,9 @@ import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
-import graphrf.pagerank
 from graphrf.matching import shipped_coupling
-from graphrf.pagerank import PageRankResult, pagerank, power_iteration, refine
-from graphrf.pagerank.estimate import length_law
+from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
+from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks.runs import batch_measures
@@ -26,7 +24,7 @@ from tests.support.sequential import assert_unbiased
 
 
 def squared_errors(graph: grf.Graph, truth: np.ndarray, runs: int, **options) -> np.ndarray:
-    return np.array([((pagerank(graph, seed=seed, **options).scores - truth) ** 2).sum() for seed in range(runs)])
+    return np.array([((estimate(graph, seed=seed, **options).scores - truth) ** 2).sum() for seed in range(runs)])
 
 
 # -- what comes back -----------------------------------------------------------------------------------------
@@ -39,7 +37,7 @@ def test_scores_sum_to_one_and_approach_the_dense_solution(
 ) -> None:
     graph = directed_graph()
     start = None if personalization is None else np.array([0, 0.25, 0, 0, 0.75, 0, 0])
-    result = pagerank(
+    result = estimate(
         graph,
         n_walks=30_000,
         estimator=estimator,
@@ -58,13 +56,13 @@ def test_scores_sum_to_one_and_approach_the_dense_solution(
 
 def test_the_record_is_complete_and_readable() -> None:
     graph = directed_graph()
-    result = pagerank(graph, n_walks=8, coupling="sigma", p_halt=0.3, seed=7)
-    assert isinstance(result, PageRankResult)
+    result = estimate(graph, n_walks=8, coupling="sigma", p_halt=0.3, seed=7)
+    assert isinstance(result, PageRankEstimate)
     assert (result.walks, result.seed, result.estimator, result.coupling) == (56, 7, "visits", "sigma")
     assert (result.p_halt, result.n_batches) == (0.3, 4)
     assert result.scores.dtype == np.float64
     assert not result.scores.flags.writeable
-    assert repr(result).startswith("PageRankResult(7 nodes, visits, sigma, p_halt=0.3, 56 walks")
+    assert repr(result).startswith("PageRankEstimate(7 nodes, visits, sigma, p_halt=0.3, 56 walks")
     names = [name for name, _ in result.top(3)]
     assert names == [graph.nodes[i] for i in np.argsort(-result.scores, kind="stable")[:3]]
     assert len(result.top(100)) == 7
@@ -75,10 +73,10 @@ def test_the_record_is_complete_and_readable() -> None:
 
 
 def test_a_drawn_seed_reproduces_the_result() -> None:
-    first = pagerank(lopsided_graph())
-    again = pagerank(lopsided_graph(), seed=first.seed)
+    first = estimate(lopsided_graph())
+    again = estimate(lopsided_graph(), seed=first.seed)
     assert np.array_equal(first.scores, again.scores)
-    assert not np.array_equal(first.scores, pagerank(lopsided_graph()).scores)
+    assert not np.array_equal(first.scores, estimate(lopsided_graph()).scores)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
@@ -88,7 +86,7 @@ def test_threads_do_not_change_a_bit(
     monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)  # so that there are many blocks
     weights = np.arange(34.0)
     results = [
-        pagerank(
+        estimate(
             karate,
             n_walks=12,
             estimator=estimator,
@@ -106,17 +104,10 @@ def test_threads_do_not_change_a_bit(
         assert result.steps == results[0].steps
 
 
-def test_the_package_is_the_function() -> None:
-    graph = lopsided_graph()
-    assert np.array_equal(graphrf.pagerank(graph, seed=1).scores, pagerank(graph, seed=1).scores)
-    assert inspect.signature(graphrf.pagerank) == inspect.signature(pagerank)
-    assert pickle.loads(pickle.dumps(graphrf.pagerank)) is graphrf.pagerank
-
-
 def test_progress_is_shown_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    pagerank(lopsided_graph(), seed=1)
+    estimate(lopsided_graph(), seed=1)
     assert capsys.readouterr().err == ""
-    pagerank(lopsided_graph(), seed=1, progress=True)
+    estimate(lopsided_graph(), seed=1, progress=True)
     assert "PageRank" in capsys.readouterr().err
 
 
@@ -126,21 +117,21 @@ def test_progress_is_shown_only_on_request(capsys: pytest.CaptureFixture[str]) -
 def test_names_positions_and_vectors_say_the_same() -> None:
     graph = directed_graph()
     vector = np.array([0, 2, 0, 0, 6.0, 0, 0])
-    expected = power_iteration(graph, personalization=vector).scores
+    expected = pagerank(graph, personalization=vector).scores
     for personalization in ({"b": 1, "e": 3}, {1: 1.0, np.int64(4): 3.0}, vector.tolist(), vector * 1e300):
-        assert power_iteration(graph, personalization=personalization).scores == pytest.approx(expected, abs=1e-14)
+        assert pagerank(graph, personalization=personalization).scores == pytest.approx(expected, abs=1e-14)
 
 
 def test_integer_names_are_names() -> None:
     path = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(3)), nodes=[2, 0, 1])
-    result = power_iteration(path, p_halt=0.9, personalization={0: 1.0})
+    result = pagerank(path, p_halt=0.9, personalization={0: 1.0})
     assert result.scores.argmax() == 1
     assert result.top(1)[0][0] == 0
 
 
 def test_walks_are_not_spent_on_zeros_of_the_personalisation() -> None:
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(1000)))
-    result = pagerank(graph, n_walks=500, personalization={500: 1.0}, seed=0)
+    result = estimate(graph, n_walks=500, personalization={500: 1.0}, seed=0)
     assert result.walks == 500
     assert result.scores[500] == result.scores.max()
     assert result.scores[:300].max() == 0.0
@@ -150,7 +141,7 @@ def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:
     # Without edges nothing is random but the starts, and these are known: visits are exact.
     graph = grf.Graph(np.zeros((4, 4)))
     for coupling in ("iid", "pooled"):
-        result = pagerank(graph, personalization=[1, 2, 0, 5], coupling=coupling, n_batches=2)
+        result = estimate(graph, personalization=[1, 2, 0, 5], coupling=coupling, n_batches=2)
         assert result.scores == pytest.approx([0.125, 0.25, 0, 0.625], abs=1e-15)
         assert result.stderr == pytest.approx(np.zeros(4), abs=1e-8)
         assert result.steps == 0
@@ -158,7 +149,7 @@ def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:
 
 def test_one_node() -> None:
     for loop in (0.0, 1.0):
-        result = pagerank(grf.Graph([[loop]]), seed=0)
+        result = estimate(grf.Graph([[loop]]), seed=0)
         assert result.scores == pytest.approx([1.0])
 
 
@@ -233,7 +224,7 @@ def test_intervals_cover_at_their_rate(
     truth = dense_pagerank(graph, 0.15)
     hits = []
     for seed in range(150):
-        result = pagerank(
+        result = estimate(
             graph, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=n_batches, seed=seed
         )
         wide = stats.t.ppf(0.95, result.n_batches - 1) * result.stderr + 1e-12
@@ -250,10 +241,10 @@ def test_sigma_is_learned_for_what_is_estimated() -> None:
 
 
 def test_a_single_batch_has_no_standard_error() -> None:
-    assert pagerank(lopsided_graph()).stderr is None
-    assert pagerank(lopsided_graph(), n_batches=4).stderr is not None
-    assert pagerank(lopsided_graph(), n_walks=1, coupling="iid").stderr is None
-    assert pagerank(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
+    assert estimate(lopsided_graph()).stderr is None
+    assert estimate(lopsided_graph(), n_batches=4).stderr is not None
+    assert estimate(lopsided_graph(), n_walks=1, coupling="iid").stderr is None
+    assert estimate(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
 
 
 @pytest.mark.parametrize("coupling", ["iid", "pooled"])
@@ -267,7 +258,7 @@ def test_exact_steps_take_their_share_off_the_error(karate: grf.Graph, coupling:
 
 def test_exact_steps_may_leave_nothing_to_walk() -> None:
     chain = grf.Graph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], directed=True)
-    result = pagerank(chain, exact_steps=3, n_batches=2, seed=0)
+    result = estimate(chain, exact_steps=3, n_batches=2, seed=0)
     assert result.scores == pytest.approx(dense_pagerank(chain, 0.15), abs=1e-14)
     assert (result.walks, result.steps, result.exact_steps) == (0, 0, 3)
     assert result.stderr == pytest.approx(np.zeros(3), abs=1e-8)
@@ -281,7 +272,7 @@ def test_the_stated_error_is_the_error(karate: grf.Graph, coupling: str) -> None
     truth = dense_pagerank(karate, 0.15)
     ratios = []
     for seed in range(100):
-        result = pagerank(karate, coupling=coupling, n_walks=64, n_batches=4, seed=seed)
+        result = estimate(karate, coupling=coupling, n_walks=64, n_batches=4, seed=seed)
         ratios.append([np.abs(result.scores - truth).sum(), result.l1_error])
     errors, stated = np.array(ratios).T
     gap = errors - stated
@@ -310,28 +301,28 @@ def test_batches_are_run_until_the_error_is_reached(
     options = {"estimator": estimator, "coupling": coupling, "n_walks": n_walks, "tol": tol}
     errors = []
     for seed in range(10):
-        result = pagerank(karate, exact_steps=exact_steps, seed=seed, **options)
+        result = estimate(karate, exact_steps=exact_steps, seed=seed, **options)
         assert result.l1_error <= tol
         assert 4 <= result.n_batches <= 16
         errors.append(np.abs(result.scores - truth).sum())
     assert np.mean(errors) < 1.3 * tol
     twice = [
-        pagerank(karate, exact_steps=exact_steps, seed=9, n_threads=n_threads, **options) for n_threads in (1, 3)
+        estimate(karate, exact_steps=exact_steps, seed=9, n_threads=n_threads, **options) for n_threads in (1, 3)
     ]
     assert np.array_equal(twice[0].scores, twice[1].scores)
     assert twice[0].steps == twice[1].steps == result.steps
 
 
 def test_fewer_walks_serve_a_looser_error(karate: grf.Graph) -> None:
-    results = [pagerank(karate, tol=tol, exact_steps=0, seed=0) for tol in (0.1, 0.01, 0.001)]
+    results = [estimate(karate, tol=tol, exact_steps=0, seed=0) for tol in (0.1, 0.01, 0.001)]
     assert results[0].steps < results[1].steps < results[2].steps
-    assert [pagerank(karate, tol=tol, seed=0).exact_steps for tol in (2.0, 0.1, 0.01)] == [0, 8, 15]
+    assert [estimate(karate, tol=tol, seed=0).exact_steps for tol in (2.0, 0.1, 0.01)] == [0, 8, 15]
 
 
 def test_an_error_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, karate: grf.Graph) -> None:
-    monkeypatch.setattr("graphrf.pagerank.estimate._MAX_WALKS", 1000)
+    monkeypatch.setattr("graphrf.pagerank.estimates._MAX_WALKS", 1000)
     with pytest.warns(UserWarning, match="1000 walks per source reached an L1 error .*, not tol=1e-09") as caught:
-        result = graphrf.pagerank(karate, tol=1e-9, exact_steps=0, seed=0)
+        result = estimate(karate, tol=1e-9, exact_steps=0, seed=0)
     assert caught[0].filename == __file__
     assert result.walks <= 34_000
 
@@ -349,7 +340,7 @@ def test_refinement_states_ever_smaller_errors(karate: grf.Graph) -> None:
 
 def test_the_largest_first_batches_are_within_the_limit() -> None:
     graph = directed_graph()
-    assert pagerank(graph, n_walks=250_000, tol=0.5, seed=0).n_batches == 4
+    assert estimate(graph, n_walks=250_000, tol=0.5, seed=0).n_batches == 4
     assert next(refine(graph, n_walks=250_000, seed=0)).walks == 7_000_000
 
 
@@ -362,7 +353,7 @@ def test_several_vectors_have_a_row_each(options: dict) -> None:
     rows = np.array([[0, 1.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 3, 0], [1] * 7])
     named = [{"b": 1.0}, {"e": 1, "f": 3}, dict.fromkeys("abcdefg", 1)]
     results = [
-        pagerank(graph, personalization=given, n_walks=1000, seed=3, n_threads=n_threads, **options)
+        estimate(graph, personalization=given, n_walks=1000, seed=3, n_threads=n_threads, **options)
         for given, n_threads in ((rows, 1), (rows, 2), (sp.csr_array(rows), 2), (named, 2))
     ]
     for result in results:
@@ -378,11 +369,11 @@ def test_several_vectors_have_a_row_each(options: dict) -> None:
         assert results[0].l1_error is None
     assert [len(best) for best in results[0].top(2)] == [2, 2, 2]
     assert results[0].top(1)[2] == [(graph.nodes[results[0].scores[2].argmax()], results[0].scores[2].max())]
-    assert repr(results[0]).startswith("PageRankResult(3 vectors on 7 nodes, visits")
+    assert repr(results[0]).startswith("PageRankEstimate(3 vectors on 7 nodes, visits")
 
 
 def test_vectors_that_are_equal_have_independent_errors() -> None:
-    scores = pagerank(lopsided_graph(), personalization=np.ones((2, lopsided_graph().n_nodes)), seed=0).scores
+    scores = estimate(lopsided_graph(), personalization=np.ones((2, lopsided_graph().n_nodes)), seed=0).scores
     assert not np.array_equal(scores[0], scores[1])
 
 
@@ -430,15 +421,15 @@ def test_vectors_that_are_equal_have_independent_errors() -> None:
 )
 def test_bad_arguments_are_named(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        pagerank(directed_graph(), **options)
+        estimate(directed_graph(), **options)
 
 
 def test_a_graph_of_another_library_is_refused_with_the_way_out() -> None:
     with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got .*load_graph"):
-        pagerank(nx.path_graph(3))
+        estimate(nx.path_graph(3))
 
 
 def test_end_points_that_are_all_lost_are_an_error() -> None:
     graph = grf.Graph(np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"every walk was lost .* use estimator='visits'"):
-        pagerank(graph, p_halt=0.001, n_walks=1, estimator="endpoints", coupling="iid", seed=0)
+        estimate(graph, p_halt=0.001, n_walks=1, estimator="endpoints", coupling="iid", seed=0)

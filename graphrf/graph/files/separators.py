@@ -21,6 +21,7 @@ _SAMPLE = 2000
 _PART = r"\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|'[^'\\()]{0,200}')\s*"
 _TUPLE = re.compile(rf"(?<![^\s,;])\({_PART},(?:{_PART},)*(?:{_PART})?\)(?![^\s,;])")
 _HELD = re.compile("\0(\\d+)\0")
+_WITHIN_QUOTES = re.compile(r'"[^"]*"')
 _QUOTED = re.compile(r'"(?:[^"]|"")*"(?!\S)|\S+')
 _ATTRIBUTES = re.compile(r"[\t ,;]\{.+\}\s*$")
 _NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d*)?([eE][+-]?\d+)?\s*")
@@ -60,8 +61,8 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
     for row, line in enumerate(lines.texts):
         if "}" in line and _ATTRIBUTES.search(line):
             raise ValueError(
-                f"{lines.at(row)}: it ends with attributes in braces, as networkx.write_edgelist has them; read the "
-                "file by networkx.read_edgelist and pass its graph, or write only what is wanted: data=['weight']"
+                f"{lines.at(row)}: it ends with attributes in braces, as networkx.write_edgelist has them; read "
+                "the file by networkx.read_edgelist and pass its graph, or write only what is wanted"
             )
     tuples = _Tuples()
     if "(" in text:
@@ -122,7 +123,7 @@ def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width
     """The lines above the first edge that begin with a marker and yet are edges; unclear ones are refused."""
     alike = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
     alike = {row: [cell.strip() for cell in own] for row, own in alike.items() if len(own) == width}
-    if not alike or _all_integers(cells[width:], width):
+    if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
         return []
     names = {cell.strip() for cell in cells}
     marked = any(map(_is_marked, names))
@@ -142,7 +143,7 @@ def _check_marked(lines: _Lines, cells: list[str], width: int) -> None:
     if not marked or any(_is_marked(cell) for column in range(1, width) for cell in cells[column::width]):
         return
     plain = [cell.strip() for at, cell in enumerate(cells) if at // width not in marked]
-    whole, names = _all_integers(plain[width:], width), set(plain)
+    whole, names = _all_integers(plain[width:] or plain, width), set(plain)
     for row in sorted(marked):
         name = cells[row * width].strip().lstrip("#%")
         if name in names or (whole and _is_integer(name)):
@@ -265,8 +266,8 @@ def _separator(lines: _Lines, in_csv: bool) -> str | None:
     for mark in present:
         if mark == chosen or mark in fitting:
             continue
-        with_mark = sum(mark in line for line in lines.texts)
-        if 2 * with_mark >= len(lines.texts) and not _ends_alike(lines.texts, chosen, mark):
+        with_mark = [line for line in lines.texts if mark in _WITHIN_QUOTES.sub("", line)]
+        if 2 * len(with_mark) >= len(lines.texts) and not _ends_alike(with_mark, chosen, mark):
             raise _ragged(lines, {mark: widths[mark]}, chosen)
     return chosen
 

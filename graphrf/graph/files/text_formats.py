@@ -116,15 +116,17 @@ def _may_count(text: str, head: list[str]) -> bool:
 
 def _check_counted(rows: list[list[str]]) -> None:
     """ValueError for a first line that counts nodes and edges, above lines of neighbours (METIS) or of edges."""
-    while rows and not rows[-1]:
-        rows.pop()
-    while rows and not rows[0]:
+    while not rows[0]:
         del rows[0]
     head, below = rows[0], rows[1:]
+    n_blank = 0  # lines of nodes without neighbours, or nothing
+    while below and not below[-1]:
+        below.pop()
+        n_blank += 1
     if not all(map(_integers, below)):
         return
     n_nodes, n_edges = int(head[0]), int(head[1])
-    if len(below) == n_nodes and _is_metis(head, below, n_edges):
+    if len(below) <= n_nodes <= len(below) + n_blank and _is_metis(head, below, n_edges):
         raise ValueError(
             "it seems to be in METIS format, a line of neighbours for each node; read it by "
             f"networkit.readGraph(path, networkit.Format.METIS) {_PASS}{_AS_EDGES}"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 TESTS = ["--pyargs", "networkx.algorithms.link_analysis"]
 
@@ -21,8 +22,10 @@ TESTS = ["--pyargs", "networkx.algorithms.link_analysis"]
 def counts(environment: Mapping[str, str]) -> dict[str, int]:
     """Tests by outcome, in pytest's words."""
     with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder, "pytest.ini")  # an empty one: without any, pytest takes that of this repository
+        settings.touch()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", *TESTS],
+            [sys.executable, "-m", "pytest", "-q", "-c", str(settings), "-p", "no:cacheprovider", *TESTS],
             env={**os.environ, "NETWORKX_TEST_BACKEND": "graphrf", **environment},
             cwd=folder, capture_output=True, text=True, check=False,
         )  # fmt: skip

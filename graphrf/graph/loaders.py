@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import line_graphs, maps, meshes, notices, tables
+from graphrf.graph import line_graphs, maps, meshes, notices, python_lists, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
@@ -55,6 +55,10 @@ def load_graph(
       names of nodes, such as the identifiers of OpenStreetMap, and not positions;
     - a GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, which are
       named by their coordinates (`weight="length"` takes their lengths); polygons that share a border are joined;
+    - a dictionary of the neighbours of each node, {"a": ["b", "c"]}, also with numbers, {"a": {"b": 2.0}}
+      (`weight="weight"` uses them), or attributes, as networkx's dictionaries of dictionaries; a list of pairs of
+      nodes, or of longer tuples, whose weights are asked for by position. Names are taken as they are, integers
+      too. A neighbour listed at one of two nodes only is joined to both, unless `directed=True`;
     - a networkx graph, such as OSMnx's road graphs: its nodes, their names, and its edges; likewise graphs of
       igraph, rustworkx, networkit and DGL;
     - a scipy.sparse or NumPy matrix, or a torch tensor, dense or sparse: the adjacency matrix; likewise for the
@@ -145,9 +149,16 @@ def load_graph(
     (d_a + d_b) / 2, and similarities their harmonic mean. A node with k edges joins all k (k - 1) / 2 pairs of
     them, which takes about 200 bytes a pair.
 
-    **Edge lists** are UTF-8 text. Lines that are blank or start with `#` or `%` are skipped. The first other
-    line decides the delimiter: a tab if it has one, else a comma, else a semicolon, else white space. Cells
-    in quotation marks may hold a comma.
+    **Edge lists** are UTF-8 text. Comments are lines that begin with `#` or `%` and white space (or nothing more),
+    and those above the first edge that begin with one of the two, unless the nodes in them come again below; all
+    else is an edge, and what may be either is refused. One separator serves the whole file: tabs, commas,
+    semicolons or white space, whichever gives all lines the same number of cells, two or more. Where two of them
+    do, it is the one whose cells hold no other; else the one that cuts both ends of the edges alike, that leaves
+    numbers beside them, or that has fewer different nodes; else, in files called `.csv`, the comma; and else the
+    file is refused. Cells in quotation marks may hold a separator, and so may tuples of numbers and quoted text,
+    such as (0, 1): these are names that are tuples. Files that seem to be of another format (DIMACS, METIS, Pajek,
+    GAL, GWT, LEDA, DOT, JSON, XML, lists of neighbours, a first line that counts the edges) are refused with the
+    name of what reads them.
 
     **Matrices.** A MatrixMarket file has one entry a line, as the format wants it, rows and columns as plain
     digits, and no comments after its size. Of an npz file only what `save_npz` writes is read, and other members
@@ -205,12 +216,17 @@ def load_graph(
     if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
         return _from_edge_list("row", maps.edges_of_map(source, weights.name), weights, bool(directed))
     as_table = tables.is_table(source)
-    if header is not None or (columns is not None and not as_table):
+    as_plain = python_lists.is_plain(source)
+    if header is not None or (columns is not None and not (as_table or as_plain)):
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
     if as_table:
         return _from_table(source, weights, directed, columns)
+    if as_plain:
+        _need_weight(weights)
+        edges = python_lists.plain_edges(source, _two_columns(columns), weights.given)
+        return _from_edge_list("edge", edges, weights, bool(directed))
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _from_networkx(source, weights, directed)
@@ -238,9 +254,9 @@ def load_graph(
         return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
-        "must be a path, a data frame, a graph of networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, "
-        "a matrix of scipy.sparse, NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got "
-        f"{checks.describe(source)}; graphrf.from_edges takes arrays of edges",
+        "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of networkx, igraph, "
+        "rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, NumPy or torch, a PyG Data, a "
+        f"trimesh.Trimesh or a Graph, got {checks.describe(source)}; graphrf.from_edges takes arrays of edges",
     )
 
 

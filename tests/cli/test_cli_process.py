@@ -34,6 +34,13 @@ def examples(command: str) -> list[str]:
     return re.findall(r"^\s*\$ graphrf (.+?)\s*$", help_of(command), re.MULTILINE)
 
 
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "graphrf", "--version"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == f"graphrf {grf.__version__}\n"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_examples_of_the_help_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

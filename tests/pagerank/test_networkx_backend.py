@@ -340,6 +340,7 @@ def pytest_sessionfinish(session):
 def networkx_tests(folder: Path, shift: float) -> dict[str, int]:
     """networkx's tests of PageRank through the backend, its scores shifted: calls begun and ended, failures."""
     (folder / "counting_plugin.py").write_text(PLUGIN)
+    (folder / "pytest.ini").touch()  # without any, pytest takes that of this repository
     environment = {
         **os.environ,
         "NETWORKX_TEST_BACKEND": "graphrf",
@@ -354,7 +355,7 @@ def networkx_tests(folder: Path, shift: float) -> dict[str, int]:
         "pytest",
         "-q",
         "-c",
-        os.devnull,
+        "pytest.ini",
         "-p",
         "counting_plugin",
         "-p",

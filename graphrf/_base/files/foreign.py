@@ -197,4 +197,5 @@ def named(path: Path) -> Iterator[None]:
         if str(path) in str(error):
             raise
         kind = next(kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind))
-        raise kind(f"{path}: {error}" if str(error) else f"{path}: not enough memory to read it") from None
+        said = str(error) or "not enough memory to read it"
+        raise kind(f"{path}{', ' if said.startswith('line ') else ': '}{said}") from None

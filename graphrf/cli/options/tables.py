@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ class TextTable:
 def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spaces: bool = True) -> TextTable:
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
-    The first line decides by what. Blank lines and those that begin with # are skipped. The first line holds
+    The first line decides by what. Blank lines are skipped, and comments: lines that begin with # and a space, or
+    above all others with # and no name of a node. The first line holds
     titles where it has no number in some column that holds numbers in all other lines, where one of its cells is
     such a title as node or target, or where a column holds nodes in all other lines and none of its cells is found
     again below; but not where it has a node in a column of nodes. `is_node` says what is a node. The file is
@@ -76,11 +78,10 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
 
     text = text_files.read_text(path)
     text_files.require_room(path, text, None)
-    kept = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
+    kept: list[tuple[int, str]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not _is_comment(line, above=not kept, is_node=is_node):
+            kept.append((number, line))
     if not kept:
         raise ValueError(f"{path} has only blank lines and comments; a line for each node is needed")
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
@@ -105,6 +106,19 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     if len(rows) == 1:
         raise ValueError(f"{path} has titles but no other line; a line for each node is needed")
     return TextTable(path, rows[0], rows[1:], lines[1:])
+
+
+def _is_comment(line: str, *, above: bool, is_node: Callable[[str], bool] | None) -> bool:
+    """True for a comment; what begins with # without a space may be a node's name."""
+    line = line.lstrip()
+    if not line.startswith("#"):
+        return False
+    name = re.split(r"[\s,;]", line, maxsplit=1)[0]
+    return (
+        not line.lstrip("#").strip()
+        or line.lstrip("#")[0].isspace()
+        or (above and not (is_node and is_node(name)))
+    )
 
 
 def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Format of an edge list: its delimiter, its line of titles, and tables that are not edge lists."""
+"""Titles of an edge list, and tables that are not edge lists."""
 
 from __future__ import annotations
 
@@ -32,26 +32,6 @@ _MISSING = frozenset(("", "-", "?", "na", "n/a", "nan", "none", "null"))
 # No two ways to match one text: a cell of many digits would take quadratic time.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
-
-
-def delimiter(line: str) -> str | None:
-    """The delimiter of the cells of a line: a tab, comma or semicolon; None for white space."""
-    found = next((mark for mark in "\t,;" if mark in line), None)
-    if found == "," and '"' not in line and not re.search(r"(?<!\d),|,(?!\d)", line):
-        # Commas within numbers, as many languages write decimals.
-        if ";" in line:
-            return ";"
-        if sum("," not in cell for cell in line.split()) >= 2:
-            raise ValueError(
-                f"{short(line)} may have decimal commas between white space, or commas between names with spaces; "
-                "write decimals with a point, or names in quotation marks"
-            )
-    if re.search(r"[\t ,;]\{.+\}\s*$", line):
-        raise ValueError(
-            "it ends with attributes in braces, as networkx.write_edgelist has them; read the file by "
-            "networkx.read_edgelist and pass its graph, or write only what is wanted, as by data=['weight']"
-        )
-    return found
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
@@ -103,6 +83,11 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
 
 def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:
     """Raise `ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
+    if any(cell.lstrip().startswith("{") for cell in cells[1::width]):
+        raise ValueError(
+            "it seems to be written by networkx.write_multiline_adjlist; read it by "
+            "networkx.read_multiline_adjlist and pass its graph"
+        )
     if width < 3:
         return
     heads = cells[::width]
@@ -111,7 +96,7 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
             "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and pass the array, "
             "or pass columns=(0, 1) if it is a list of edges"
         )
-    if len(set(heads)) == len(heads) and _is_adjacency_list(cells, width, [cell.strip() for cell in heads]):
+    if len(heads) > 1 and len(set(heads)) == len(heads) and _is_adjacency_list(cells, width):
         raise ValueError(
             "it seems to list the neighbours of each node; read it by networkx.read_adjlist and pass its graph, "
             "or pass columns=(0, 1) if it is a list of edges"
@@ -147,13 +132,14 @@ def _is_matrix(cells: list[str], width: int) -> bool:
     return width > 8 or all(cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width))
 
 
-def _is_adjacency_list(cells: list[str], width: int, heads: list[str]) -> bool:
-    """True if every row has a node and its neighbours, each of which has a row where the node is a neighbour."""
-    rows = {head: set(map(str.strip, cells[at * width + 1 : (at + 1) * width])) for at, head in enumerate(heads)}
-    return all(
-        len(others) == width - 1 and head not in others and all(head in rows.get(other, ()) for other in others)
-        for head, others in rows.items()
-    )
+def _is_adjacency_list(cells: list[str], width: int) -> bool:
+    """True if every row has a node and its neighbours, which are different nodes with rows of their own."""
+    nodes = {cell.strip() for cell in cells[::width]}
+    for start in range(0, len(cells), width):
+        row = {cell.strip() for cell in cells[start : start + width]}
+        if len(row) < width or not row <= nodes:
+            return False
+    return True
 
 
 def _numbers(column: Sequence[str]) -> bool:

@@ -7,11 +7,10 @@ document type or entities is refused; what other libraries' readers raise become
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 
 from graphrf._base.files.foreign import foreign, listed, named, read_bytes, require, short
 from graphrf.graph.edges import positions_of_names
-from graphrf.graph.files import edge_tables
+from graphrf.graph.files import edge_tables, separators, text_formats
 from graphrf.graph.notices import is_weight
 
 EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
@@ -114,6 +113,8 @@ def read_edge_list(
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
     asked = _Asked(columns, weight, header)
+    with named(path):
+        text_formats.check_format(text, columns_said=columns is not None)
     table, integers = _large_table(path, text, asked) or (_table(path, text, asked), None)
     del text
     cells, titles, width = table.cells, table.titles, table.width
@@ -152,22 +153,24 @@ class _Asked(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """The rows of an edge list: their cells in one list, their line numbers, and what the first line says."""
+    """The rows of an edge list: their cells in one list, their line numbers, and what the first line says.
+
+    `tuples` are the values of the cells that are tuples.
+    """
 
     cells: list[str]
     numbers: list[int] | np.ndarray
     width: int
-    delimiter: str | None
+    separator: str | None
     titles: list[str] | None
     ends: tuple[int, int]
+    tuples: dict[str, tuple[Any, ...]]
 
 
 def _table(path: Path, text: str, asked: _Asked) -> _Table:
     columns, weight, header = asked
-    numbers, lines = _data_lines(path, text)
-    with at_line(path, numbers[0]):
-        delimiter = edge_tables.delimiter(lines[0])
-    cells, width = _split(path, numbers, lines, delimiter)
+    with named(path):
+        cells, numbers, width, separator, tuples = separators.read_rows(text, in_csv=suffix(path) == ".csv")
     places = (0, 1) if columns is None else columns
     by_name = any(isinstance(column, str) for column in (*places, weight))
     if header is None and not by_name:
@@ -178,7 +181,7 @@ def _table(path: Path, text: str, asked: _Asked) -> _Table:
     first, second = (_column(path, place, titles, width) for place in places)
     if has_header:
         cells, numbers = cells[width:], numbers[1:]
-    return _Table(cells, numbers, width, delimiter, titles, (first, second))
+    return _Table(cells, numbers, width, separator, titles, (first, second), tuples)
 
 
 def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
@@ -200,7 +203,7 @@ def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarr
         return None
     above = some.split("\n")[: table.numbers[0] - 1]
     body = text[sum(map(len, above)) + len(above) :].removesuffix("\n")
-    mark = table.delimiter or " "
+    mark = table.separator or " "
     integers = np.empty((body.count("\n") + 1, 2), dtype=np.int64)
     if not integer_ends(np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers):
         return None
@@ -209,9 +212,9 @@ def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarr
     return table._replace(cells=cells, numbers=numbers), integers.ravel()
 
 
-def _names(path: Path, table: _Table) -> list[str]:
+def _names(path: Path, table: _Table) -> list[Any]:
     """The names at the ends of edges, both of each edge together."""
-    ends: list[str] = [""] * (2 * len(table.numbers))
+    ends: list[Any] = [""] * (2 * len(table.numbers))
     for side, column in enumerate(table.ends):
         ends[side::2] = [cell.strip() for cell in table.cells[column :: table.width]]
     if "" in ends:
@@ -220,66 +223,17 @@ def _names(path: Path, table: _Table) -> list[str]:
         raise ValueError(
             f"{path}, line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
         )
-    return ends
+    return [table.tuples.get(end, end) for end in ends] if table.tuples else ends
 
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
     """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
     # Blank lines and comments are left out: nothing but their text is made of them.
-    n_skipped = sum(text.count(start) for start in ("\n\n", "\n#", "\n%"))
+    n_skipped = sum(text.count(start) for start in ("\n\n", "\n# ", "\n% ", "\n#\n", "\n%\n"))
     n_lines = text.count("\n") + 1 - n_skipped
     n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
     size = sys.getsizeof(text)
     require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped, memory_limit)
-
-
-def _data_lines(path: Path, text: str) -> tuple[list[int], list[str]]:
-    """Numbers (from 1) and text of the lines that are neither blank nor comments."""
-    numbers, lines = [], []
-    for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.lstrip()
-        if stripped and stripped[0] not in "#%":
-            numbers.append(number)
-            lines.append(line)
-    if not lines:
-        raise ValueError(f"{path} has no edges, only blank lines and comments; a line for each edge was wanted")
-    return numbers, lines
-
-
-def _split(path: Path, numbers: list[int], lines: list[str], delimiter: str | None) -> tuple[list[str], int]:
-    """All cells in one list, row after row, and the number of cells in a row (the same in all rows)."""
-    rows: Iterable[list[str]] | None = None
-    if delimiter is None:
-        widths = [len(line.split()) for line in lines]
-        cells = " ".join(lines).split()
-    elif any('"' in line for line in lines):
-        rows = _quoted(path, numbers, lines, delimiter)
-        widths = [len(row) for row in rows]
-        cells = [cell for row in rows for cell in row]
-    else:
-        widths = [line.count(delimiter) + 1 for line in lines]
-        cells = delimiter.join(lines).split(delimiter)
-    width = widths[0]
-    if width < 2:
-        raise ValueError(
-            f"{path}, line {numbers[0]}: one column; two nodes were wanted, separated by tabs, commas, "
-            "semicolons or spaces"
-        )
-    if widths.count(width) != len(widths):
-        row = next(row for row, count in enumerate(widths) if count != width)
-        raise ValueError(f"{path}, line {numbers[row]}: {widths[row]} columns where the lines above have {width}")
-    return cells, width
-
-
-def _quoted(path: Path, numbers: list[int], lines: list[str], delimiter: str) -> list[list[str]]:
-    """Rows of a file with quoted cells; a quoted cell may hold the delimiter but not a line end."""
-    rows = []
-    for number, line in zip(numbers, lines, strict=True):
-        try:
-            rows.append(next(csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)))
-        except (csv.Error, StopIteration) as error:
-            raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
-    return rows
 
 
 def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
@@ -297,7 +251,7 @@ def _column(path: Path, column: str | int, titles: list[str] | None, width: int)
     return column
 
 
-def _positions(ends: list[str]) -> tuple[np.ndarray, Sequence[Hashable]]:
+def _positions(ends: list[Any]) -> tuple[np.ndarray, Sequence[Hashable]]:
     """Position of every end in the list of distinct nodes, and that list."""
     try:
         numbers = list(map(int, ends))
@@ -305,7 +259,7 @@ def _positions(ends: list[str]) -> tuple[np.ndarray, Sequence[Hashable]]:
         if list(map(str, numbers)) == ends:
             nodes, positions = _distinct(np.array(numbers, dtype=np.int64))
             return positions, nodes
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):  # TypeError: tuples
         pass
     return positions_of_names(ends)
 

@@ -1,0 +1,354 @@
+"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are tuples.
+
+The rules are in the docstring of `graphrf.load_graph`.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from graphrf._base.files.foreign import short
+
+_MARKS = ("\t", ",", ";")
+_WORDS = {"\t": "tabs", ",": "commas", ";": "semicolons", None: "white space"}
+# Rows by which one of two possible separators is chosen.
+_SAMPLE = 2000
+# A number or a text within a tuple, as Python writes them.
+_PART = r"\s*(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|'[^'\\()]{0,200}')\s*"
+_TUPLE = re.compile(rf"(?<![^\s,;])\({_PART},(?:{_PART},)*(?:{_PART})?\)(?![^\s,;])")
+_HELD = re.compile("\0(\\d+)\0")
+_WITHIN_QUOTES = re.compile(r'"[^"]*"')
+_QUOTED = re.compile(r'"(?:[^"]|"")*"(?!\S)|\S+')
+_ATTRIBUTES = re.compile(r"[\t ,;]\{.+\}\s*$")
+_NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d*)?([eE][+-]?\d+)?\s*")
+_WAYS_OUT = (
+    "write such names in quotation marks, or read the file by pandas.read_csv(path, sep=..., header=None) and "
+    "pass the data frame"
+)
+
+
+class Rows(NamedTuple):
+    """Cells row after row in one list, the numbers of their lines, and what parts them (None for white space).
+
+    `tuples` are the values of the cells that are tuples.
+    """
+
+    cells: list[str]
+    numbers: list[int]
+    width: int
+    separator: str | None
+    tuples: dict[str, tuple[Any, ...]]
+
+
+class _Lines(NamedTuple):
+    """Lines with their numbers (from 1)."""
+
+    numbers: list[int]
+    texts: list[str]
+
+    def at(self, row: int) -> str:
+        """The place of a row, for a message."""
+        return f"line {self.numbers[row]}"
+
+
+def read_rows(text: str, *, in_csv: bool) -> Rows:
+    """The rows of an edge list; `in_csv` if its name says that commas are its separators."""
+    leading, lines = _data_lines(text)
+    for row, line in enumerate(lines.texts):
+        if "}" in line and _ATTRIBUTES.search(line):
+            raise ValueError(
+                f"{lines.at(row)}: it ends with attributes in braces, as networkx.write_edgelist has them; read "
+                "the file by networkx.read_edgelist and pass its graph, or write only what is wanted"
+            )
+    tuples = _Tuples()
+    if "(" in text:
+        leading, lines = (_Lines(part.numbers, list(map(tuples.hide, part.texts))) for part in (leading, lines))
+    try:
+        separator = _separator(lines, in_csv)
+    except ValueError as error:
+        raise ValueError(tuples.shown([str(error).replace("\\x00", "\0")])[0].replace("\0", "")) from None
+    cells, width = _all_cells(lines, separator)
+    edges = _edges_among(leading, cells, separator, width)
+    if edges:
+        lines = _Lines(*(above + below for above, below in zip(_at(leading, edges), lines, strict=True)))
+        cells, width = _all_cells(lines, separator)
+    _check_marked(lines, cells, width)
+    cells = tuples.shown(cells)
+    if "(" in text or "[" in text:
+        _check_brackets(lines, cells, width)
+    return Rows(cells, lines.numbers, width, separator, tuples.values)
+
+
+# -- lines that are no comments ------------------------------------------------------------------------
+
+
+def is_comment(line: str) -> bool:
+    """True for a line that begins with # or %, or several, followed by white space or by nothing."""
+    line = line.lstrip()
+    rest = line.lstrip("#%")
+    return rest != line and (not rest or rest[0].isspace())
+
+
+def _data_lines(text: str) -> tuple[_Lines, _Lines]:
+    """Lines at the top that begin with a marker, and all from the first that does not; none blank or a comment."""
+    numbers: list[int] = []
+    lines: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.lstrip()
+        if stripped and not (stripped[0] in "#%" and is_comment(stripped)):
+            numbers.append(number)
+            lines.append(line)
+    first = next((row for row, line in enumerate(lines) if not _is_marked(line)), len(lines))
+    if first == len(lines):
+        names = (
+            "; where names begin with # or %, titles such as source,target are needed above them" if lines else ""
+        )
+        raise ValueError(f"no edges, only blank lines and comments; a line for each edge was wanted{names}")
+    return _Lines(numbers[:first], lines[:first]), _Lines(numbers[first:], lines[first:])
+
+
+def _at(lines: _Lines, rows: Sequence[int]) -> _Lines:
+    return _Lines([lines.numbers[row] for row in rows], [lines.texts[row] for row in rows])
+
+
+def _is_marked(text: str) -> bool:
+    return text.lstrip()[:1] in ("#", "%")
+
+
+def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width: int) -> list[int]:
+    """The lines above the first edge that begin with a marker and yet are edges; unclear ones are refused."""
+    alike = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
+    alike = {row: [cell.strip() for cell in own] for row, own in alike.items() if len(own) == width}
+    if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
+        return []
+    names = {cell.strip() for cell in cells}
+    marked = any(map(_is_marked, names))
+    edges = []
+    for row, (name, *others) in alike.items():
+        again = any(other in names for other in others)
+        if name in names or (marked and again):
+            edges.append(row)
+        elif marked or (again and name.lstrip("#%") not in names):
+            raise _unclear(leading, row)
+    return edges
+
+
+def _check_marked(lines: _Lines, cells: list[str], width: int) -> None:
+    """ValueError for a line that begins with a marker, and may be an edge or one that was made a comment."""
+    marked = {row for row, line in enumerate(lines.texts) if _is_marked(line)}
+    if not marked or any(_is_marked(cell) for column in range(1, width) for cell in cells[column::width]):
+        return
+    plain = [cell.strip() for at, cell in enumerate(cells) if at // width not in marked]
+    whole, names = _all_integers(plain[width:] or plain, width), set(plain)
+    for row in sorted(marked):
+        name = cells[row * width].strip().lstrip("#%")
+        if name in names or (whole and _is_integer(name)):
+            raise _unclear(lines, row)
+
+
+def _all_integers(cells: list[str], width: int) -> bool:
+    """True if the first two columns hold integers."""
+    return all(map(_is_integer, cells[0::width])) and all(map(_is_integer, cells[1::width]))
+
+
+def _is_integer(cell: str) -> bool:
+    return cell.strip().removeprefix("-").isdecimal()
+
+
+def _unclear(lines: _Lines, row: int) -> ValueError:
+    return ValueError(
+        f"{lines.at(row)}: {short(lines.texts[row])} may be a comment or an edge; write a space after the marker "
+        "of a comment, or a name that begins with it in quotation marks"
+    )
+
+
+# -- cells ---------------------------------------------------------------------------------------------
+
+
+class _Tuples:
+    """The tuples among the cells of a file, such as (0, 1), in whose place the lines hold their numbers."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, tuple[Any, ...]] = {}
+        self._texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def hide(self, line: str) -> str:
+        """The line with a number between zero bytes, which no text has, for each of its tuples."""
+        return _TUPLE.sub(self._number, line) if "(" in line else line
+
+    def shown(self, cells: list[str]) -> list[str]:
+        """The cells with their tuples as text again."""
+        return (
+            [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells] if self._texts else cells
+        )
+
+    def _number(self, found: re.Match[str]) -> str:
+        try:
+            value = ast.literal_eval(found[0])
+        except (ValueError, SyntaxError):  # such as 007
+            return found[0]
+        text = str(value)
+        if text not in self.values:
+            self.values[text] = value
+            self._numbers[text] = len(self._texts)
+            self._texts.append(text)
+        return f"\0{self._numbers[text]}\0"
+
+
+def _cells(line: str, separator: str | None) -> list[str] | None:
+    """The cells of a line; None where quotation marks do not match. A quoted cell may hold the separator."""
+    if '"' not in line:
+        return line.split(separator)
+    if separator is None:
+        return [
+            cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+            for cell in _QUOTED.findall(line)
+        ]
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True))
+    except (csv.Error, StopIteration):
+        return None
+
+
+def _n_cells(line: str, separator: str | None) -> int:
+    """The number of cells of a line; 0 where quotation marks do not match."""
+    if separator is None or '"' in line:
+        return len(_cells(line, separator) or ())
+    return line.count(separator) + 1
+
+
+def _all_cells(lines: _Lines, separator: str | None) -> tuple[list[str], int]:
+    """All cells in one list, and the number of cells in each row, which is that of all rows."""
+    width = _n_cells(lines.texts[0], separator)
+    if not any('"' in line for line in lines.texts):
+        return (separator or " ").join(lines.texts).split(separator), width
+    return [cell for line in lines.texts for cell in _cells(line, separator) or ()], width
+
+
+def _check_brackets(lines: _Lines, cells: list[str], width: int) -> None:
+    """ValueError where a cell ends within brackets that a later one closes."""
+    for at, cell in enumerate(cells):
+        closing = {"(": ")", "[": "]"}.get(cell.lstrip()[:1])
+        if closing is None or closing in cell:
+            continue
+        row = at // width
+        if any(closing in other for other in cells[at + 1 : (row + 1) * width]):
+            raise ValueError(
+                f"{lines.at(row)}: {short(lines.texts[row])} has names in brackets, which are cut in parts here; "
+                "write names in quotation marks, or read the file by networkx.read_edgelist and pass its graph"
+            )
+
+
+# -- the separator -------------------------------------------------------------------------------------
+
+
+def _separator(lines: _Lines, in_csv: bool) -> str | None:
+    """The separator by which all lines have the same number of cells, at least two."""
+    present = [mark for mark in _MARKS if any(mark in line for line in lines.texts)]
+    widths: dict[str | None, list[int]] = {
+        mark: [_n_cells(line, mark) for line in lines.texts] for mark in present
+    }
+    fitting = [mark for mark, own in widths.items() if own[0] >= 2 and own.count(own[0]) == len(own)]
+    for mark in fitting:
+        if _is_clean(lines.texts[:_SAMPLE], mark):
+            return mark  # white space stands beside it only
+    widths[None] = [len(_cells(line, None) or ()) for line in lines.texts]
+    if widths[None][0] >= 2 and widths[None].count(widths[None][0]) == len(lines.texts):
+        fitting.append(None)
+    if not fitting:
+        raise _ragged(lines, widths)
+    chosen = fitting[0] if len(fitting) == 1 else _best(lines, fitting, in_csv)
+    for mark in present:
+        if mark == chosen or mark in fitting:
+            continue
+        with_mark = [line for line in lines.texts if mark in _WITHIN_QUOTES.sub("", line)]
+        if 2 * len(with_mark) >= len(lines.texts) and not _ends_alike(with_mark, chosen, mark):
+            raise _ragged(lines, {mark: widths[mark]}, chosen)
+    return chosen
+
+
+def _best(lines: _Lines, fitting: list[str | None], in_csv: bool) -> str | None:
+    """The one of several possible separators that does not cut names."""
+    sample = lines.texts[:_SAMPLE]
+    if "\t" in fitting:
+        return "\t"
+    if "," in fitting and not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in sample if '"' not in line):
+        # Commas within numbers, as many languages write decimals.
+        if ";" in fitting:
+            return ";"
+        if sum("," not in cell for cell in sample[0].split()) >= 2:
+            raise ValueError(
+                f"{lines.at(0)}: {short(sample[0])} may have decimal commas between white space, or commas "
+                "between names with spaces; write decimals with a point, or names in quotation marks"
+            )
+    merits = {mark: _merit(sample, mark, [other for other in fitting if other != mark]) for mark in fitting}
+    best = [mark for mark in fitting if merits[mark] == max(merits.values())]
+    if len(best) == 1 or (in_csv and "," in best):
+        return best[0] if len(best) == 1 else ","
+    readings = " or ".join(f"{short((_cells(sample[0], mark) or [])[:2])} ({_WORDS[mark]})" for mark in best)
+    raise ValueError(f"{lines.at(0)}: {short(sample[0])} may be {readings}; {_WAYS_OUT}")
+
+
+def _is_clean(sample: list[str], mark: str | None) -> bool:
+    """True if no cell holds another separator."""
+    cells = (cell.strip() for line in sample for cell in _cells(line, mark) or ())
+    return not any(len(cell.split()) > 1 or "," in cell or ";" in cell for cell in cells)
+
+
+def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tuple[bool, bool, int]:
+    """What speaks for a separator: like ends, numbers beside them, and names that come again."""
+    rows = [_cells(line, mark) or [] for line in sample]
+    beside = [all(map(_NUMBER.fullmatch, column)) for column in list(zip(*rows, strict=True))[2:]]
+    names = {cell.strip() for row in rows for cell in row[:2]}
+    return all(_ends_alike(sample, mark, other) for other in others), any(beside), -len(names)
+
+
+def _ends_alike(texts: list[str], separator: str | None, mark: str | None) -> bool:
+    """True if in every line another mark is as often in the first cell as in the second."""
+    return all(
+        _count(row[0], mark) == _count(row[1], mark) for row in (_cells(line, separator) or () for line in texts)
+    )
+
+
+def _count(cell: str, mark: str | None) -> int:
+    return len(cell.split()) if mark is None else cell.count(mark)
+
+
+def _ragged(lines: _Lines, widths: dict[str | None, list[int]], other: str | None = "") -> ValueError:
+    """The error of lines with different numbers of cells, which shows two of them."""
+    agreeing = {mark: own.count(own[0]) for mark, own in widths.items() if own[0] >= 2}
+    mark = max(agreeing or widths, key=lambda mark: agreeing.get(mark, max(widths[mark])))
+    own = widths[mark]
+    if own[0] < 2 and max(own) >= 2:
+        row, later = 0, next(row for row, width in enumerate(own) if width >= 2)
+        wanted = (
+            f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and {short(lines.texts[later])}"
+        )
+    elif own[0] < 2:
+        row, wanted = 0, "; two nodes were wanted, separated by tabs, commas, semicolons or spaces"
+    else:
+        row = next(row for row, width in enumerate(own) if width != own[0])
+        wanted = f" where the lines above have {own[0]}, parted by {_WORDS[mark]}: "
+        wanted += f"{short(lines.texts[row])} after {short(lines.texts[row - 1])}"
+    if any(own[row] == 0 for own in widths.values()):
+        return ValueError(f"{lines.at(row)}: quotation marks do not match")
+    columns = "one column" if row == 0 else f"{own[row]} columns"
+    return ValueError(f"{lines.at(row)}: {columns}{wanted}{_way_out(lines, row, mark, other)}")
+
+
+def _way_out(lines: _Lines, row: int, mark: str | None, other: str | None) -> str:
+    """What may be meant by a line with another number of cells than others."""
+    rows = [[cell.strip() for cell in _cells(line, mark) or ()] for line in lines.texts]
+    nodes = {cells[0] for cells in rows if cells}
+    if len(nodes) == len(rows) > 1 and all(nodes.issuperset(cells) for cells in rows):
+        return (
+            "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and pass its graph"
+        )
+    if _is_marked(lines.texts[row]):
+        return "; if it is a comment, write a space after its marker"
+    return f" ({_WORDS[other]} would part all lines alike); {_WAYS_OUT}" if other != "" else ""

@@ -1,0 +1,232 @@
+"""Graphs as plain Python writes them: dictionaries of neighbours, and lists of pairs."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.files.foreign import listed, short
+from graphrf.graph.containers import are_integers, is_missing
+from graphrf.graph.edges import positions_of_names
+from graphrf.graph.files.edge_tables import ends_among
+from graphrf.graph.files.text_files import EdgeList
+
+# The name by which numbers beside neighbours are asked for.
+_WEIGHT = "weight"
+
+
+def is_plain(source: Any) -> bool:
+    """True for dictionaries, and for lists of pairs: lists, tuples, sets, iterators, and views of edges."""
+    return isinstance(source, list | tuple | set | frozenset | Mapping | Iterator) or _is_view(source)
+
+
+def plain_edges(
+    source: Any, columns: tuple[str | int, str | int] | None, weight: str | int | bool | None
+) -> EdgeList:
+    """The edges of a dictionary of neighbours or of a list of pairs; `weight` as in `load_graph`."""
+    if _is_view(source) or not isinstance(source, Mapping):
+        return edges_of_rows(source, columns, weight)
+    if columns is not None:
+        raise checks.value_error("columns", "belong to lists of pairs and tables, got a dictionary of neighbours")
+    return edges_of_neighbours(source, None if weight is False else weight)
+
+
+def _is_view(source: Any) -> bool:
+    """True for the edges of a networkx graph, `G.edges`, with or without their attributes."""
+    kind = type(source).__name__
+    return "Edge" in kind and kind.endswith("View") and isinstance(source, Collection)
+
+
+def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None) -> EdgeList:
+    """The edges of a dictionary from each node to its neighbours, which may have numbers or attributes.
+
+    Its keys are the first nodes, in their order, also those without neighbours.
+    """
+    if not source:
+        raise checks.value_error("source", "must have at least one node, got an empty dictionary")
+    ends: list[Any] = []
+    held: list[Any] = []
+    for node, neighbours in source.items():
+        named = _named_neighbours(source, node, neighbours)
+        for other, value in named:
+            ends += [node, other]
+            held.append(value)
+    titles = ends_among([str(key) for key in source])
+    if titles and not any(end in source for end in ends[1::2]):
+        raise checks.value_error(
+            "source",
+            f"must map each node to its neighbours, got columns of edges, {listed(titles)}: pass "
+            "pandas.DataFrame(source)",
+        )
+    positions, nodes = _positions([*source, *ends], "the neighbours of")
+    return _with_values(ends, positions[len(source) :], nodes, held, weight)
+
+
+def edges_of_rows(
+    source: Iterable[Any], columns: tuple[Any, Any] | None, weight: str | int | bool | None
+) -> EdgeList:
+    """The edges of a list of pairs, or of longer tuples whose other entries are weights or attributes."""
+    if isinstance(source, set | frozenset):
+        raise checks.type_error(
+            "source", f"must be in an order, got a {type(source).__name__}: pass sorted(source)"
+        )
+    rows = [_row(place, row) for place, row in enumerate(source)]
+    if not rows:
+        raise checks.value_error("source", "must have at least one edge, got none")
+    width = len(rows[0])
+    other = next((place for place, row in enumerate(rows) if len(row) != width), None)
+    if other is not None or width < 2:
+        second = "" if other is None else f" and {short(tuple(rows[other]))} (entry {other})"
+        way_out = "; dict(enumerate(source)) if each lists the neighbours of a node" if other is not None else ""
+        raise checks.value_error(
+            "source", f"must be a list of pairs, got entries such as {short(tuple(rows[0]))}{second}{way_out}"
+        )
+    _refuse_matrix(source, rows, width)
+    attributes = all(isinstance(row[-1], Mapping) for row in rows)
+    first, second = (0, 1) if columns is None else columns
+    for column in (first, second):
+        if not are_integers(type(column)) or not 0 <= column < width:
+            raise checks.value_error("columns", f"must be in [0, {width - 1}] for this list, got {column!r}")
+    if width - attributes > 2 and columns is None and weight is None:
+        raise checks.value_error(
+            "source",
+            f"must be a list of pairs, unless it is said what the others are, got entries such as "
+            f"{short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to leave them out, or "
+            "columns=(0, 2) if these are the ends",
+        )
+    ends = [row[column] for row in rows for column in (first, second)]
+    positions, nodes = _positions(ends, "the ends of")
+    if all(are_integers(type(node)) for node in nodes):  # ascending, as those of files and data frames
+        order = sorted(range(len(nodes)), key=nodes.__getitem__)
+        positions, nodes = np.argsort(order)[positions], [nodes[place] for place in order]
+    held: list[Any] = [row[-1] if attributes else None for row in rows]
+    if are_integers(type(weight)):
+        if not 0 <= weight < width:  # type: ignore[operator]
+            raise checks.value_error("weight", f"must be in [0, {width - 1}] for this list, got {weight}")
+        held, weight = [row[weight] for row in rows], _WEIGHT  # type: ignore[index]
+    return _with_values(ends, positions, nodes, held, None if weight is False else weight)
+
+
+def _named_neighbours(source: Mapping[Hashable, Any], node: Hashable, neighbours: Any) -> list[tuple[Any, Any]]:
+    """The neighbours of a node, each with its number or its attributes, or with None."""
+    if isinstance(neighbours, Mapping):
+        return list(neighbours.items())
+    one = isinstance(neighbours, str | bytes) or not isinstance(neighbours, Iterable)
+    if one or (isinstance(neighbours, tuple) and neighbours in source):
+        raise checks.type_error(
+            "source",
+            f"must map each node to a list of its neighbours, or to a dictionary of them, got "
+            f"{checks.describe(neighbours)} for {short(node)}",
+        )
+    held = neighbours.tolist() if isinstance(neighbours, np.ndarray) else list(neighbours)
+    if isinstance(neighbours, set | frozenset):
+        held.sort(key=repr)  # the order of a set is another in each process
+    if any(isinstance(other, Mapping) for other in held):
+        raise checks.type_error(
+            "source",
+            f"must map each node to its neighbours, got dictionaries for {short(node)}; "
+            "networkx.node_link_graph reads those of JSON",
+        )
+    return [(other, None) for other in held]
+
+
+def _row(place: int, row: Any) -> Sequence[Any]:
+    if isinstance(row, np.ndarray) and row.ndim == 1:
+        return list(row.tolist())
+    if isinstance(row, tuple | list):
+        return row
+    way_out = ": pass pandas.DataFrame(source)" if isinstance(row, Mapping) else ""
+    raise checks.type_error(
+        "source", f"must be a list of pairs of nodes, got {checks.describe(row)} as entry {place}{way_out}"
+    )
+
+
+def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
+    """ValueError for lists within a list that may be a matrix, ends of edges, or the neighbours of each node."""
+    if any(isinstance(row, tuple) for row in rows) and not isinstance(source, tuple):
+        return
+    if isinstance(source, tuple) and len(rows) == 2 and not isinstance(rows[0], tuple):
+        raise checks.value_error(
+            "source", "must be a list of pairs; graphrf.from_edges(*source) takes lists of ends"
+        )
+    cells = [cell for row in rows for cell in row]
+    if not all(isinstance(cell, numbers.Real) for cell in cells):
+        return
+    if len(rows) == width:
+        raise checks.value_error(
+            "source", "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are tuples"
+        )
+    neighbours = [set(row) for row in rows]
+    if all(
+        other in range(len(rows)) and other != node and node in neighbours[int(other)]
+        for node, row in enumerate(rows)
+        for other in row
+    ):
+        raise checks.value_error(
+            "source",
+            "may list pairs or the neighbours of each node: pass pairs as tuples, or dict(enumerate(source))",
+        )
+
+
+def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]:
+    """Position of each name among the distinct ones, and these; names that are missing or alike are refused."""
+    plain = [
+        name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name for name in names
+    ]
+    missing = next((place for place, name in enumerate(plain) if is_missing(name)), None)
+    if missing is not None:
+        raise checks.value_error("source", f"must name all nodes, got {plain[missing]!r} among {what} edges")
+    try:
+        positions, nodes = positions_of_names(plain)
+    except TypeError as error:
+        raise checks.type_error("source", f"must have hashable names of nodes: {error}") from None
+    texts = {node for node in nodes if isinstance(node, str)}
+    alike = next((node for node in nodes if are_integers(type(node)) and str(node) in texts), None)
+    if texts and alike is not None:
+        raise checks.value_error(
+            "source",
+            f"must not have names that look the same, got {alike!r} and {str(alike)!r}: make all of them text",
+        )
+    return positions, nodes
+
+
+def _with_values(
+    ends: list[Any], positions: np.ndarray, nodes: list[Hashable], held: list[Any], weight: str | int | None
+) -> EdgeList:
+    """Edges with the weights that were asked for among their numbers or attributes."""
+    pairs = list(zip(ends[0::2], ends[1::2], strict=True))
+    attributes = any(isinstance(value, Mapping) for value in held)
+    if any(
+        isinstance(value, Mapping) and any(isinstance(own, Mapping) for own in value.values()) for value in held
+    ):
+        raise checks.type_error(
+            "source", "must have one edge between two nodes, got the dictionaries of a multigraph; pass the graph"
+        )
+    columns: dict[str, list[Any]] = {}
+    if attributes:
+        own = [value if isinstance(value, Mapping) else {} for value in held]
+        columns = {
+            str(name): [value.get(name) for value in own] for name in dict.fromkeys(n for v in own for n in v)
+        }
+    elif any(value is not None for value in held):
+        columns = {_WEIGHT: held}
+    lines = np.empty(len(pairs), dtype=object)
+    if weight is None:
+        return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)
+    if weight not in columns:
+        have = listed(columns) or "there is none"
+        raise checks.value_error("weight", f"must be an attribute of the edges ({have}), got {weight!r}")
+    for place, value in enumerate(columns[str(weight)]):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
+            raise checks.value_error(
+                "weight",
+                f"must be a number for every edge, got {checks.describe(value)} for {short(pairs[place])}",
+            )
+    lines[:] = list(map(short, pairs))
+    values = np.array(columns[str(weight)], dtype=np.float64)
+    title = str(weight) if attributes else None
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines, title, {})

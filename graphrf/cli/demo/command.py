@@ -16,7 +16,7 @@ EXAMPLES = (
 
 def demo(
     dataset: Annotated[str, typer.Option(help="Graph for PageRank and the kernel.")] = "karate",
-    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "twisted-torus",
+    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "generated-torus",
     traffic: Annotated[
         bool, typer.Option("--traffic", help="Also predict speeds in San Jose and, through time, in Los Angeles.")
     ] = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from graphrf._base import progress
 from graphrf.cli.options.messages import visible
 from graphrf.cli.options.standard_input import named
 
@@ -30,6 +31,10 @@ class Talking:
             rich_help_panel=PANEL,
         ),
     ] = False
+
+    def __post_init__(self) -> None:
+        if self.quiet:
+            progress.silence()
 
     @property
     def progress(self) -> bool:

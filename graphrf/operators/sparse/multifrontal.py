@@ -243,7 +243,7 @@ def inverse_between(start, begins, rows, offsets, values, places):  # type: igno
     Y has rows of the blocks of these places and of the blocks above them only, and in each of these, columns
     between the first and the last place below it only.
     """
-    n_blocks, n, m = start.size - 1, start[-1], places.size
+    n_blocks, m = start.size - 1, places.size
     block = block_of(start)
     first, last = np.full(n_blocks, m, np.int64), np.zeros(n_blocks, np.int64)
     for c in range(m):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf.plot._given import finite_range, links, node_values, places
-from graphrf.plot._style import VALUES, beyond, colour_bar, new_axes, open_frame, shrunk
+from graphrf.plot._style import GREY, VALUES, beyond, colour_bar, new_axes, open_frame, shrunk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def plot_graph_signal(
     limits : (low, high), optional
         Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.
     marked : array_like of int, optional
-        Positions of nodes to dot in white, such as those observed.
+        Positions of nodes to draw a ring around, such as those observed.
     geographic : bool
         Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long.
 
@@ -76,9 +76,9 @@ def plot_graph_signal(
     # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    ax.add_collection(
-        LineCollection(list(coordinates[edges[~known]]), colors="#b5b5b5", linewidths=0.8 * small, zorder=1)
-    )
+    # The coloured ones have a grey rim, without which the light end of the colours is lost on white.
+    colours, widths = np.where(known, GREY, "#b5b5b5"), np.where(known, 3.0, 0.8) * small
+    ax.add_collection(LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1))
     lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=2.2 * small, zorder=2)
     lines.set_array(means[known])
     lines.set_clim(low, high)
@@ -86,11 +86,28 @@ def plot_graph_signal(
     shown = np.flatnonzero(np.isfinite(values))
     size = small**2 * float(np.clip(4000 / max(1, shown.size), 7, 50))
     points = ax.scatter(
-        x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
+        x[shown],
+        y[shown],
+        c=values[shown],
+        cmap=cmap,
+        vmin=low,
+        vmax=high,
+        s=size,
+        edgecolors=GREY,
+        linewidths=0.4 * small,
+        zorder=3,
     )
     if marked is not None:
-        dotted = np.asarray(marked)
-        ax.scatter(x[dotted], y[dotted], s=0.5 * size, color="white", edgecolors="black", linewidths=0.5, zorder=4)
+        ringed = np.asarray(marked)
+        ax.scatter(
+            x[ringed],
+            y[ringed],
+            s=2.2 * size,
+            facecolors="none",
+            edgecolors="black",
+            linewidths=0.8 * small,
+            zorder=4,
+        )
     if geographic:
         ax.set_aspect(1 / math.cos(math.radians(float(coordinates[:, 1].mean()))))
         ax.set_xlabel("longitude (°)")

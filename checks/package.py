@@ -56,14 +56,13 @@ NAMED = {
     "attention": "euclidean",
     "pyg_transform": "pyg",
     "mesh_file": "mesh",
-    "mesh_data_set": "mesh",
     "figure": "plot",
     "frame": "pandas",
     "page": "interactive",
     "cluster": "distributed",
 }
 # Parts that need no extra.
-CORE_PARTS = {"exact_gp"}
+CORE_PARTS = {"exact_gp", "mesh_data_set"}
 # Extra -> the parts that it brings.
 _GP = {"regression", "classification", "gpytorch_kernel", "torch_features", "torch_pagerank"}
 BROUGHT: dict[str, set[str]] = {
@@ -72,7 +71,7 @@ BROUGHT: dict[str, set[str]] = {
     "bo": _GP | {"botorch_model"},
     "geometric": _GP | {"geometric_kernel"},
     "pyg": {"pyg_transform"},
-    "mesh": {"mesh_file", "mesh_data_set"},
+    "mesh": {"mesh_file"},
     "plot": {"figure"},
     "pandas": {"frame"},
     "interactive": {"page"},

@@ -141,8 +141,8 @@ def pyg_transform() -> None:
 def mesh_file() -> None:
     """The graph of the corners of a tetrahedron in a file is complete."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tetrahedron.obj"
-        path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 2 4\nf 1 3 4\nf 2 3 4\n")
+        path = Path(folder) / "tetrahedron.off"
+        path.write_text("OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n")
         assert grf.from_mesh(path).n_edges == 6
 
 

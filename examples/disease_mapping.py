@@ -22,6 +22,7 @@ import pandas as pd
 from _figures import figure
 from _options import add_figure_option
 from libpysal.examples import get_path
+from matplotlib.colors import LogNorm
 from scipy.special import ndtr
 
 import graphrf as grf
@@ -80,19 +81,28 @@ def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGP
     """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a raised risk."""
     mean, std = explained.predict(latent=True, return_std=True)
     ratios = counties.table.SID74 / counties.expected
+    # Half as many deaths as expected and twice as many are equally far from 1, which is white.
+    ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
+    risks = {"norm": LogNorm(*RATIOS), "cmap": "RdBu_r"}
+    bar = {"extend": "both", "ticks": ticks, "format": "{x:g}", "label": "relative risk"}
     maps = [
-        ("deaths over expected deaths", ratios, RATIOS),
-        ("relative risk", plain.predict(), RATIOS),
-        ("relative risk, with the share of non-white births", explained.predict(), RATIOS),
-        ("probability of a risk above 1", ndtr(mean / std), (0.0, 1.0)),
+        ("deaths over expected deaths", ratios, risks, bar | {"label": "ratio"}),
+        ("relative risk", plain.predict(), risks, bar),
+        ("relative risk, with the share of non-white births", explained.predict(), risks, bar),
+        (
+            "which risks are raised",
+            ndtr(mean / std),
+            {"vmin": 0, "vmax": 1},
+            {"label": "probability of a risk above 1"},
+        ),
     ]
-    with figure(path, height=4.6) as sheet:
-        for ax, (title, values, (low, high)) in zip(sheet.subplots(2, 2).flat, maps, strict=True):
-            outside = {"extend": "both"} if (low, high) == RATIOS else {}
+    with figure(path, height=5.6) as sheet:
+        for ax, (title, values, colours, legend) in zip(sheet.subplots(2, 2).flat, maps, strict=True):
             counties.table.assign(value=np.asarray(values)).plot(
-                "value", ax=ax, vmin=low, vmax=high, edgecolor="white", linewidth=0.3, legend=True,
-                legend_kwds={"orientation": "horizontal", "shrink": 0.7, "pad": 0.02, "aspect": 30} | outside,
+                "value", ax=ax, edgecolor="0.6", linewidth=0.3, legend=True, **colours,
+                legend_kwds={"orientation": "horizontal", "shrink": 0.7, "pad": 0.04, "aspect": 30} | legend,
             )  # fmt: skip
+            sheet.axes[-1].minorticks_off()
             ax.set_title(title)
             ax.set_aspect(1 / math.cos(math.radians(35.5)))
             ax.set_axis_off()

@@ -1,6 +1,10 @@
-"""The picture on the first page: the normals of a teapot from a fifth of its faces, and San Jose's traffic.
+"""The picture on the first page: speeds at sensors that the model did not see, with 95 % intervals, and a map.
 
-python examples/overview.py --out overview.png
+Mean speeds of 26 Monday afternoons at 325 sensors on the highways of San Jose. In ten-fold cross-validation each
+sensor is predicted from nine tenths of the others; the map shows predictions from all of them. Directions of a
+highway are roads of their own, so that one may be congested beside the other, on which it is drawn.
+
+    python examples/overview.py --out overview.png
 """
 
 from __future__ import annotations
@@ -10,43 +14,60 @@ import argparse
 import numpy as np
 from _figures import figure
 from _options import add_figure_option
-from mean_and_deviation import filled, observed_places
 
 import graphrf as grf
-from graphrf.plot import plot_map_posterior, plot_mesh_posterior
+from graphrf.gp.metrics import coverage, rmse
+from graphrf.plot import COLOURS, plot_graph_signal
+
+FOLDS = 10
 
 
-def posterior(data: grf.datasets.Dataset, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What was observed (NaN elsewhere), the mean and the standard deviation at every node."""
-    is_mesh = "faces" in data.extra
-    places = np.arange(data.graph.n_nodes) if is_mesh else data.target_nodes
-    seen = observed_places(places.size, is_mesh, share, seed=0)
-    mean, std = (
-        grf.GraphGPRegressor(data.graph, seed=0).fit(places[seen], data.targets[seen]).predict(return_std=True)
-    )
-    return filled(data.graph.n_nodes, places[seen], data.targets[seen]), mean, std
+def cross_validated(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the standard deviation of a measurement at each node, from the other folds alone."""
+    mean, std = np.empty(y.size), np.empty(y.size)
+    for fold in np.array_split(np.random.default_rng(0).permutation(y.size), FOLDS):
+        seen = np.setdiff1d(np.arange(y.size), fold)
+        gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes[seen], y[seen])
+        mean[fold], std[fold] = gp.predict(nodes[fold], return_std="observation")
+    return mean, std
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_figure_option(parser)
     options = parser.parse_args()
+    data = grf.datasets.load("san-jose")
+    y = data.extra["speeds"].mean(axis=0)
+    mean, std = cross_validated(data.graph, data.target_nodes, y)
+    inside = np.abs(y - mean) < 1.96 * std
+    print(
+        f"{y.size} sensors whose speeds have standard deviation {y.std():.1f} mph: RMSE {rmse(y, mean):.1f} mph, "
+        f"coverage of 95 % intervals {coverage(y, mean, std):.3f}"
+    )
     if not options.out:
-        parser.error("--out FILE is needed: this script only draws")
-    mesh, roads = grf.datasets.load("mesh-teapot"), grf.datasets.load("san-jose")
-    with figure(options.out, height=5.6) as sheet:
-        upper, lower = sheet.subfigures(2, 1, height_ratios=(1, 1.3))
-        observed, mean, std = posterior(mesh, share=0.2)
-        plot_mesh_posterior(
-            mesh.extra["vertices"], mesh.extra["faces"], mean, std, observed=observed, figure=upper,
-            label="z of the normal", view=(20.0, -60.0),
-        )  # fmt: skip
-        observed, mean, std = posterior(roads, share=1.0)
-        links = roads.graph.adjacency.tocoo()
-        plot_map_posterior(
-            roads.coordinates, np.column_stack([links.row, links.col]), mean, std, observed=observed, figure=lower,
-            label="speed (mph)", geographic=True,
-        )  # fmt: skip
+        return
+    everywhere = grf.GraphGPRegressor(data.graph, seed=0).fit(data.target_nodes, y).predict()
+    with figure(options.out, height=4.2) as sheet:
+        left, right = sheet.subplots(1, 2, width_ratios=(1.1, 1))
+        plot_graph_signal(
+            data.coordinates, data.graph, everywhere, ax=left, geographic=True, label="predicted speed (mph)"
+        )
+        left.set_title("San Jose, Mondays at 17:30")
+        for some, colour, words in (
+            (inside, COLOURS[0], "in their 95 % interval"),
+            (~inside, COLOURS[1], "outside"),
+        ):
+            right.errorbar(
+                y[some], mean[some], yerr=1.96 * std[some], fmt="o", color=colour, ecolor=(colour, 0.3),
+                markersize=3, elinewidth=0.8, capsize=0, label=f"{some.sum()} {words}",
+            )  # fmt: skip
+        right.plot([15, 75], [15, 75], color="black", linewidth=1, zorder=3)
+        right.set(xlabel="measured speed (mph)", ylabel="predicted from other sensors (mph)", ylim=(0, 100))
+        right.set_title(
+            f"{y.size} sensors, each held out: RMSE {rmse(y, mean):.1f} mph,\n"
+            f"coverage of 95 % intervals {100 * coverage(y, mean, std):.0f} %"
+        )
+        right.legend(loc="upper left")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def main() -> None:
         with figure(options.out, height=7.0) as sheet:
             plot_mesh_posterior(
                 mesh["vertices"], mesh["faces"], mean, std, truth=rate, observed=observed,
-                figure=sheet, label="events per unit of time", deviation_label="events per unit of time",
+                figure=sheet, label="rate (events per unit of time)",
             )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import graphrf as grf
+from graphrf._base import progress
 from tests.support.by_file import pytest_xdist_make_scheduler  # noqa: F401
 from tests.support.false_alarms import (  # noqa: F401 (the hooks act from here)
     night,
@@ -29,6 +30,9 @@ settings.register_profile("few", max_examples=30, derandomize=not night(), deadl
 settings.register_profile("more", max_examples=300, derandomize=not night(), deadline=None)
 settings.register_profile("full", max_examples=100_000, deadline=None)
 settings.load_profile("few")
+
+# What is written to standard error does not depend on whether loops were compiled before.
+progress.silence()
 
 
 @pytest.fixture(scope="session")

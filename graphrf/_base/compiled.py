@@ -1,4 +1,7 @@
-"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again."""
+"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again.
+
+A line on standard error announces the first compilation of a process.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, NullCache
 
+from graphrf._base.progress import write_once
 from graphrf._base.warn import warn
 
 
@@ -45,11 +49,14 @@ class _Cache(NullCache):
             _say_that_nothing_is_kept()
             return None
         try:
-            return self._kept.load_overload(sig, target_context)
+            kept = self._kept.load_overload(sig, target_context)
         except Exception:  # whatever pickle says of damaged files
             with suppress(OSError):
                 self._kept.flush()
-            return None
+            kept = None
+        if kept is None:  # numba compiles now, without a word
+            write_once("Compiling loops, once on this machine: up to half a minute for each method.")
+        return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if self._kept is None:

@@ -9,6 +9,9 @@ from typing import Any
 # Counts up to here are shown whole, larger ones as 1.2M.
 _LARGE = 10_000
 
+_written: set[str] = set()
+_silent = False
+
 
 def progress_bar(
     what: str, shown: bool | None, *, total: int | None = None, unit: str = "", leave: bool = True
@@ -39,6 +42,19 @@ def write(line: str) -> None:
         tqdm.write(line, file=sys.stderr)
     else:
         print(line, file=sys.stderr, flush=True)
+
+
+def write_once(line: str) -> None:
+    """A line on standard error, the first time in this process and unless `silence` was called."""
+    if not _silent and line not in _written:
+        _written.add(line)
+        write(line)
+
+
+def silence() -> None:
+    """Write no lines with `write_once` in this process."""
+    global _silent
+    _silent = True
 
 
 class _NoBar(contextlib.nullcontext[Any]):

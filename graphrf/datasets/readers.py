@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._base import lazy
+from graphrf.datasets import shapes
 from graphrf.graph import meshes
 from graphrf.graph.builders import from_edges, from_mesh
 from graphrf.graph.files import text_files
@@ -188,12 +188,9 @@ def _generated(name: str, entry: Mapping[str, Any], files: list[Path]) -> Conten
         src = np.concatenate([position[:, :-1].ravel(), position[:-1].ravel()])
         dst = np.concatenate([position[:, 1:].ravel(), position[1:].ravel()])
         return {"graph": from_edges(src, dst), "coordinates": np.argwhere(position >= 0).astype(np.float64)}
-    creation = lazy.need("trimesh.creation", f"the data set {name!r}")
     if name == "generated-icosphere":
-        mesh = creation.icosphere(subdivisions=4)
-    else:
-        mesh = creation.torus(major_radius=2.0, minor_radius=1.0, major_sections=64, minor_sections=32)
-    return _mesh_content(*meshes.mesh_arrays(mesh))
+        return _mesh_content(*shapes.icosphere(subdivisions=4))
+    return _mesh_content(*shapes.torus(around=64, across=32, radius=2.0, tube=1.0))
 
 
 READERS = {

@@ -209,7 +209,7 @@ def load(name: str) -> Dataset:
     OSError
         If a file cannot be read, or the cache cannot be written to: set `GRAPHRF_CACHE_DIR`.
     ImportError
-        If a mesh is asked for without trimesh: pip install 'graphrf[mesh]'.
+        If the mesh of a file is asked for without trimesh: pip install 'graphrf[mesh]'.
 
     Notes
     -----

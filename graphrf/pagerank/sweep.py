@@ -45,19 +45,23 @@ def sweep(  # type: ignore[no-untyped-def]
     n_nodes, width = now.shape
     none = np.zeros((0, width))
     no_units = np.zeros(0, np.int64)
-    extrapolate = (weight != 1.0).any()
+    extrapolate = False
+    for c in range(width):
+        extrapolate |= weight[c] != 1.0
     before = np.empty((BLOCK_ROWS if extrapolate else 0, width))
     for block in range(first, last):
         row = block * BLOCK_ROWS
         stop = min(row + BLOCK_ROWS, n_nodes)
         if extrapolate:
-            before[: stop - row] = following[row:stop]
+            for i in range(row, stop):
+                for c in range(width):
+                    before[i - row, c] = following[i, c]
         if data.size == 0 and width == 1:  # of several vectors only a graph without edges has none
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
             step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)
-        change[block] = 0.0
-        lost[block] = 0.0
+        for c in range(width):
+            change[block, c] = lost[block, c] = 0.0
         for i in range(row, stop):
             degree = degrees[i]
             for c in range(width):

@@ -113,7 +113,7 @@ def plot_front(
         linewidth=7,
         drawstyle="steps-post",
         zorder=1,
-        label="front",
+        label="Pareto front: the lowest error at each cost",
     )
     _draw(ax, {label: line[np.argsort(line[:, 0], kind="stable")] for label, line in lines.items()})
     ax.set_xscale("log")

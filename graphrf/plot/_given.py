@@ -81,6 +81,23 @@ def node_values(values: Any, n_nodes: int, name: str = "values") -> np.ndarray:
     return array
 
 
+def deviations(deviation: Any, shape: tuple[int, ...], of: str = "`mean`") -> np.ndarray:
+    """Standard deviations, one for each value: at least 0, NaN where there is none."""
+    array = np.asarray(deviation, dtype=np.float64)
+    if array.shape != shape:
+        raise checks.value_error(
+            "deviation", f"must have one value per entry of {of}, shape {shape}, got {array.shape}"
+        )
+    below = np.flatnonzero(array.ravel() < 0)
+    if below.size:
+        raise checks.value_error(
+            "deviation",
+            f"must be standard deviations of at least 0, got {array.ravel()[below[0]]:.4g} at position {below[0]} "
+            f"({below.size} of {array.size} are negative); predict(return_std=True) gives the mean, then these",
+        )
+    return array
+
+
 def mesh_values(values: Any, n_vertices: int, n_faces: int, on: str | None) -> tuple[np.ndarray, bool]:
     """The values of a mesh, and whether they belong to its vertices: as `on` says, or by their number."""
     if on is not None:

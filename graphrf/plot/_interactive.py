@@ -13,7 +13,17 @@ import numpy as np
 
 from graphrf._base import checks, lazy
 from graphrf._base.files.whole import atomic_write
-from graphrf.plot._given import finite_range, in_degrees, links, mesh, mesh_values, node_values, places, turn
+from graphrf.plot._given import (
+    deviations,
+    finite_range,
+    in_degrees,
+    links,
+    mesh,
+    mesh_values,
+    node_values,
+    places,
+    turn,
+)
 from graphrf.plot._meshes import direction
 from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
 
@@ -227,7 +237,7 @@ def _layers(
     if observed is not None:
         found.append(Layer("observed", np.asarray(observed, dtype=np.float64), VALUES, own))
     if deviation is not None:
-        spread = np.asarray(deviation, dtype=np.float64)
+        spread = deviations(deviation, array.shape, "`values`")
         found.append(Layer("standard deviation", spread, DEVIATIONS, finite_range(spread)))
     return found
 
@@ -296,7 +306,8 @@ def _mesh_traces(
     valued = known[faces].all(axis=1) if on_vertices else known
     light = {"ambient": 0.75, "diffuse": 0.35, "specular": 0.03, "roughness": 0.9, "fresnel": 0.0}
     places = dict(zip("xyz", corners.T, strict=True))
-    shared = {"flatshading": not on_vertices, "hoverinfo": "text", "lighting": light, **places}
+    # Flat shading would light neighbouring faces differently, which looks like data.
+    shared = {"flatshading": False, "hoverinfo": "text", "lighting": light, **places}
 
     def words(chosen: np.ndarray) -> list[str]:
         return text if on_vertices else [text[face] for face in np.flatnonzero(chosen)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf.plot._given import finite_range, in_degrees, links, node_values, places
-from graphrf.plot._style import PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
+from graphrf.plot._style import GREY, PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def plot_graph_signal(
     limits : (low, high), optional
         Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.
     marked : array_like of int, optional
-        Positions of nodes to dot in white, such as those observed.
+        Positions of nodes to draw a ring around, such as those observed.
     geographic : bool, optional
         Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long, and the axes
         are labelled. By default coordinates are taken for degrees if they are within +-180 and +-90, not all whole
@@ -80,26 +80,35 @@ def plot_graph_signal(
     # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    ax.add_collection(
-        LineCollection(list(coordinates[edges[~known]]), colors=PALE, linewidths=min(0.8, width), zorder=1)
-    )
+    # The coloured ones have a grey rim, without which the light end of the colours is lost on white.
+    colours, widths = np.where(known, GREY, PALE), np.where(known, 1.4 * width, min(0.8, width))
+    ax.add_collection(LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1))
     lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=width, zorder=2)
     lines.set_array(means[known])
     lines.set_clim(low, high)
     ax.add_collection(lines)
     shown = np.flatnonzero(np.isfinite(values))
     points = ax.scatter(
-        x[shown], y[shown], c=values[shown], cmap=cmap, vmin=low, vmax=high, s=size, linewidths=0, zorder=3
+        x[shown],
+        y[shown],
+        c=values[shown],
+        cmap=cmap,
+        vmin=low,
+        vmax=high,
+        s=size,
+        edgecolors=GREY,
+        linewidths=0.18 * width,
+        zorder=3,
     )
     if marked is not None:
-        dotted = np.asarray(marked)
+        ringed = np.asarray(marked)
         ax.scatter(
-            x[dotted],
-            y[dotted],
-            s=max(3.5, 0.5 * size),
-            color="white",
+            x[ringed],
+            y[ringed],
+            s=2.2 * size,
+            facecolors="none",
             edgecolors="black",
-            linewidths=0.5,
+            linewidths=np.clip(0.36 * width, 0.3, 0.8),
             zorder=4,
         )
     map_frame(ax, stretch, degrees)

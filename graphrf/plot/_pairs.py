@@ -42,9 +42,9 @@ def plot_permutation(coupling: Coupling, *, ax: Axes | None = None) -> Axes:
     labels = [_tile_label(int(tick), order, coupling.p_halt) for tick in ticks]
     ax.set_xticks(ticks, labels)
     ax.set_yticks(ticks, labels)
-    what = "quantile of its length" if coupling.p_halt is None else "quantile of its length (steps)"
-    ax.set_xlabel(f"first walk: {what}")
-    ax.set_ylabel(f"second walk: {what}")
+    what = "number of the quantile" if coupling.p_halt is None else "steps, spaced by quantile"
+    ax.set_xlabel(f"length of the first walk ({what})")
+    ax.set_ylabel(f"length of the second walk ({what})")
     ax.annotate("dashed: shortest\nwith longest", (0.03, 0.03), xycoords="axes fraction", fontsize=8, color=GREY)
     open_frame(ax)
     return ax
@@ -96,4 +96,4 @@ def _tile_label(tile: int, order: int, p_halt: float | None) -> str:
     if p_halt is None:
         return str(tile)
     steps = math.floor(math.log1p(-(tile - 0.5) / order) / math.log1p(-p_halt))
-    return f"{tile}\n({steps})"
+    return str(steps)

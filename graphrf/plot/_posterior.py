@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.plot._given import deviations
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._style import DEVIATIONS, VALUES, new_figure, require_matplotlib, wanted_width
@@ -163,11 +164,7 @@ def _panels(
             raise checks.value_error(
                 name, f"must have one value per entry of `mean`, shape {shape}{gaps}, got {values[name].shape}"
             )
-    spread = np.asarray(deviation, dtype=np.float64)
-    if spread.shape != shape:
-        raise checks.value_error(
-            "deviation", f"must have one value per entry of `mean`, shape {shape}, got {spread.shape}"
-        )
+    spread = deviations(deviation, shape)
     ends = limits or _limits(np.concatenate(list(values.values())))
     words = [*values, "standard deviation"] if titles is None else list(titles)
     if len(words) != len(values) + 1:

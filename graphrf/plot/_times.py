@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.plot._given import finite_range, links
+from graphrf.plot._given import deviations, finite_range, links
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, inches, new_axes, open_frame, require_matplotlib
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DEVIATIONS = 1.959963984540054  # within which a Gaussian value is with probability 0.95
 _GAP = "#f0f0f0"
+_DAYS = 2  # of more, an axis of hours counts days
 
 
 def plot_series(
@@ -37,7 +38,7 @@ def plot_series(
     Parameters
     ----------
     times : array_like, shape (T,)
-        Hours or dates (datetime64), increasing.
+        Hours or dates (datetime64), increasing; the axis shows more than two days of hours as days.
     mean, deviation : array_like of float, shape (T,)
         Use `predict(..., return_std="observation")` for bands that contain readings; no `deviation`, no band.
     observed : array_like of float, shape (T,), optional
@@ -74,6 +75,8 @@ def plot_series(
             raise checks.value_error(
                 name, f"must have a value for each time, shape {stamps.shape}, got {some.shape}"
             )
+    if deviation is not None:
+        deviations(deviation, stamps.shape)
     ax = new_axes(ax, (7.2, 3.2))
     seen = ~np.isnan(values["observed"]) if observed is not None else np.ones(stamps.size, bool)
     words: str | None = "no reading"
@@ -90,7 +93,7 @@ def plot_series(
             stamps, low, high, color=COLOURS[0], alpha=0.22, linewidth=0, label="95 % interval", zorder=1
         )
     ax.plot(stamps, values["mean"], color=COLOURS[0], linewidth=1.4, label="mean", zorder=3)
-    if observed is not None:
+    if observed is not None and seen.any():
         ax.plot(
             stamps[seen], values["observed"][seen], ".", color="black", markersize=3, label="reading", zorder=4
         )
@@ -98,7 +101,7 @@ def plot_series(
         hidden = ~np.isnan(values["truth"]) & ~(seen if observed is not None else np.zeros_like(seen))
         ax.plot(
             stamps[hidden], values["truth"][hidden], "o", color=COLOURS[1], markersize=3, fillstyle="none",
-            markeredgewidth=0.7, label="held back", zorder=4,
+            markeredgewidth=0.7, label="held back" if hidden.any() else None, zorder=4,
         )  # fmt: skip
     if stamps.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -106,6 +109,12 @@ def plot_series(
         locator = AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    elif np.ptp(stamps) > _DAYS * 24:
+        from matplotlib.ticker import MaxNLocator
+
+        hours = 24 * MaxNLocator(8, integer=True).tick_values(stamps[0] / 24, stamps[-1] / 24)
+        ax.set_xticks(hours, [f"{hour / 24:g}" for hour in hours])
+        ax.set_xlabel("time (days)")
     else:
         ax.set_xlabel("time (hours)")
     ax.set_xlim(stamps[0], stamps[-1])

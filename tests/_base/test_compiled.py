@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from numba.core import caching
 
-from graphrf._base import compiled
+from graphrf._base import compiled, progress
 
 
 @pytest.fixture
@@ -73,6 +73,43 @@ def test_on_a_full_disk_loops_run_and_a_warning_says_so(loaded, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert more(1.5) == 2.5
+
+
+LINE = "Compiling loops, once on this machine: up to half a minute for each method.\n"
+
+
+@pytest.fixture
+def aloud(monkeypatch):
+    monkeypatch.setattr(progress, "_silent", False)
+    monkeypatch.setattr(progress, "_written", set())
+
+
+def test_the_first_compilation_of_a_process_is_announced(loaded, aloud, capsys):
+    more = loaded()
+    assert capsys.readouterr().err == ""
+    assert (more(1), more(1.5)) == (2, 2.5)
+    assert capsys.readouterr().err == LINE
+
+
+def test_loops_that_are_found_in_the_cache_are_not_announced(loaded, aloud, capsys, monkeypatch):
+    loaded()(1)
+    assert capsys.readouterr().err == LINE
+    monkeypatch.setattr(progress, "_written", set())
+    assert loaded()(1) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_announced_once_it_is_silenced(loaded, aloud, capsys):
+    progress.silence()
+    assert loaded()(1) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_cache_the_warning_says_it(loaded, aloud, capsys, monkeypatch):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    with pytest.warns(UserWarning, match="Each process compiles them again"):
+        assert loaded()(1) == 2
+    assert capsys.readouterr().err == ""
 
 
 def test_all_loops_are_compiled_so():

@@ -30,12 +30,12 @@ def invoke(*arguments: str):
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
     """One run of the demo at tiny settings: the folder, and what was printed."""
-    from graphrf.cli.demo import data
+    from graphrf.datasets import shapes
 
     folder = tmp_path_factory.mktemp("demo") / "made" / "out"
     with pytest.MonkeyPatch.context() as patch:
-        torus = data.twisted_torus(32, 16)
-        patch.setattr(data, "twisted_torus", lambda: torus)
+        coarse = shapes.torus(32, 16, radius=2.0, tube=1.0)
+        patch.setattr(shapes, "torus", lambda **fine: coarse)
         result = invoke("demo", *TINY, "--out", str(folder))
     assert result.exit_code == 0, result.output
     return folder, result

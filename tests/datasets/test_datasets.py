@@ -25,7 +25,7 @@ import pytest
 
 from graphrf import datasets
 from graphrf.datasets import files as data_files
-from graphrf.datasets import readers
+from graphrf.datasets import readers, shapes
 from graphrf.graph.builders import from_mesh
 from graphrf.graph.loaders import load_graph
 from tests.support.real_data import DATA, needs_data
@@ -35,7 +35,7 @@ HAS_TRIMESH = importlib.util.find_spec("trimesh") is not None
 
 
 def needs_trimesh(name: str) -> None:
-    if (name.startswith("mesh-") or name in ("generated-icosphere", "generated-torus")) and not HAS_TRIMESH:
+    if name.startswith("mesh-") and not HAS_TRIMESH:
         pytest.skip("trimesh is not installed")
 
 
@@ -128,7 +128,6 @@ def test_embedded_data_sets_need_no_file(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["generated-icosphere", "generated-torus"])
 def test_generated_meshes_are_closed_surfaces_with_unit_normals(name):
-    needs_trimesh(name)
     data = datasets.load(name)
     entry = REGISTRY["datasets"][name]
     assert (data.graph.n_nodes, data.graph.n_edges) == (entry["nodes"], entry["edges"])
@@ -139,6 +138,33 @@ def test_generated_meshes_are_closed_surfaces_with_unit_normals(name):
     np.testing.assert_allclose(data.coordinates, corners.mean(axis=1))
     if name == "generated-icosphere":
         assert (np.einsum("ij,ij->i", data.extra["normals"], data.coordinates) > 0.9).all()
+
+
+@pytest.mark.skipif(not HAS_TRIMESH, reason="trimesh is not installed")
+def test_generated_meshes_are_those_of_trimesh():
+    from trimesh import creation
+
+    theirs = creation.torus(major_radius=2.0, minor_radius=1.0, major_sections=64, minor_sections=32)
+    vertices, faces = shapes.torus(around=64, across=32, radius=2.0, tube=1.0)
+    np.testing.assert_array_equal(faces, theirs.faces)
+    np.testing.assert_allclose(vertices, theirs.vertices, atol=1e-15)
+    theirs = creation.icosphere(subdivisions=3)
+    vertices, faces = shapes.icosphere(subdivisions=3)
+    # Their vertices have another order, their triangles the same.
+    np.testing.assert_allclose(vertices[faces], theirs.vertices[theirs.faces], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("shape", "euler", "volume"), [("torus", 0, 2 * np.pi**2 * 2.0 * 0.5**2), ("icosphere", 2, 4 / 3 * np.pi)]
+)
+def test_shapes_are_closed_surfaces_whose_normals_point_outwards(shape, euler, volume):
+    vertices, faces = shapes.torus(20, 15, 2.0, 0.5) if shape == "torus" else shapes.icosphere(2)
+    sides = {tuple(sorted(side)) for face in faces for side in zip(face, np.roll(face, 1), strict=True)}
+    assert len(vertices) - len(sides) + len(faces) == euler
+    a, b, c = vertices[faces].transpose(1, 0, 2)
+    # The area vectors of a closed surface add to zero.
+    np.testing.assert_allclose(np.cross(b - a, c - a).sum(axis=0), 0, atol=1e-9)
+    assert 0.9 * volume < np.einsum("ij,ij->", a, np.cross(b, c)) / 6 < volume
 
 
 def test_a_record_cannot_be_changed():

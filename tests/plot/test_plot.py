@@ -99,7 +99,7 @@ def test_permutation_is_drawn_from_one_as_people_count():
     squares = ax.get_lines()[-1].get_xydata()
     np.testing.assert_array_equal(squares, [[1, 3], [2, 1], [3, 2]])
     # The middle of the third of three tiles is u = 5/6: 1 - u = 1/6 lies between (1/2)^3 and (1/2)^2.
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1\n(0)", "2\n(1)", "3\n(2)"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2"]
 
 
 def test_a_closed_mesh_shows_only_the_faces_that_look_at_the_viewer():
@@ -333,12 +333,31 @@ def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
         coordinates, [[0, 1], [0, 2]], [1.0, np.nan, 3.0], geographic=True, marked=[0], limits=(0.0, 2.0)
     )
     bare, coloured, nodes, dots = ax.collections
-    assert [len(lines.get_segments()) for lines in (bare, coloured)] == [1, 1]
+    assert [len(lines.get_segments()) for lines in (bare, coloured)] == [2, 1]
+    assert bare.get_linewidths()[1] > coloured.get_linewidths()[0] > bare.get_linewidths()[0]  # a rim
+    assert dots.get_facecolor().size == 0  # rings, within which colours can be seen
     np.testing.assert_array_equal(coloured.get_array(), [2.0])  # the mean of its ends
     np.testing.assert_array_equal(nodes.get_offsets(), coordinates[[0, 2]])
     np.testing.assert_array_equal(dots.get_offsets(), coordinates[[0]])
     assert ax.get_aspect() == pytest.approx(2.0)  # 1 / cos(60 degrees)
     rendered(ax)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda std: plot.plot_map_posterior([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
+        lambda std: plot.plot_series(np.arange(3.0), np.ones(3), std),
+        lambda std: plot.interactive_map([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.interactive_mesh(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
+    ],
+)
+def test_negative_deviations_are_refused(draw):
+    pytest.importorskip("plotly")
+    with pytest.raises(ValueError, match=r"`deviation` must be .* of at least 0, got -0\.5 at position 1 \(1 of"):
+        draw(np.array([0.0, -0.5, np.nan]))
+    draw(np.array([0.0, 0.5, np.nan]))
 
 
 def test_a_graph_without_edges_is_drawn():

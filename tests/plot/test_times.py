@@ -130,3 +130,18 @@ def test_films_are_written_by_ffmpeg(tmp_path, monkeypatch):
     monkeypatch.setattr(FFMpegWriter, "isAvailable", lambda: False)
     with pytest.raises(ValueError, match=r"must end in \.gif on this machine.*ffmpeg"):
         plot.animate_map(tmp_path / "b.mp4", PLACES, ROADS, SPEEDS)
+
+
+def test_the_legend_names_what_is_drawn():
+    gaps = np.full(4, np.nan)
+    ax = plot.plot_series(np.arange(4.0), np.ones(4), observed=gaps, truth=gaps)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["no reading", "mean"]
+
+
+def test_more_than_two_days_of_hours_are_shown_as_days():
+    ax = plot.plot_series(np.arange(60.0, 169.0), np.ones(109))
+    labels = {label.get_text(): tick for label, tick in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)}
+    assert ax.get_xlabel() == "time (days)"
+    assert (labels["3"], labels["7"]) == (72, 168)
+    assert ax.get_xlim() == (60, 168)
+    assert plot.plot_series(np.arange(48.0), np.ones(48)).get_xlabel() == "time (hours)"

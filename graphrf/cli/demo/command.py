@@ -16,7 +16,7 @@ EXAMPLES = (
 
 def demo(
     dataset: Annotated[str, typer.Option(help="Graph for PageRank and the kernel.")] = "karate",
-    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "twisted-torus",
+    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "generated-torus",
     traffic: Annotated[
         bool, typer.Option("--traffic", help="Also predict speeds in San Jose and, through time, in Los Angeles.")
     ] = False,
@@ -40,16 +40,14 @@ def demo(
     from graphrf.cli.demo import report
     from graphrf.cli.demo.parts import Settings
     from graphrf.cli.demo.run import run
-    from graphrf.cli.demo.seconds import announced_compilation
 
     settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
     # Checked now, since results would be lost if this failed after minutes of computation.
     require_writable(out, "--out")
     parts = []
-    with announced_compilation():
-        for part in run(settings, progress=True):
-            parts.append(part)
-            typer.echo(report.as_text(part))
+    for part in run(settings, progress=True):
+        parts.append(part)
+        typer.echo(report.as_text(part))
     seconds = time.perf_counter() - started
     written = report.write(parts, settings, out, seconds=seconds, with_figures=figures)
     typer.echo(f"Report with {len(written) - 2} figures: {written[0]}")

@@ -20,8 +20,7 @@ class Settings:
     dataset : str
         The graph whose kernel and PageRank are estimated, a name of `graphrf.datasets`.
     mesh : str
-        The mesh that carries the signal: "twisted-torus", which the demo makes, or a name of `graphrf.datasets`,
-        whose `mesh-` may be left out.
+        The mesh that carries the signal, a name of `graphrf.datasets`, whose `mesh-` may be left out.
     traffic : bool
         Also interpolate the traffic speeds of San Jose, and predict those of Los Angeles through time.
     n_walks : int
@@ -35,7 +34,7 @@ class Settings:
     """
 
     dataset: str = "karate"
-    mesh: str = "twisted-torus"
+    mesh: str = "generated-torus"
     traffic: bool = False
     n_walks: int = 16
     repeats: int = 20
@@ -134,8 +133,7 @@ class InterpolationPart:
     n_observed, n_predicted : int
     noise : deviation of the noise that was added to the observations, 0 if they are measurements
     predictive : whether deviations include the noise of a measurement
-    sampler : of the sampled rows
-    rows : the mean, all defaults, the diffusion kernel, and that by sampled rows
+    rows : the mean, all defaults, and the diffusion kernel
     notes : sentences, what training warned of
     kernel : the best one by default, in words
     hyperparameters : of the Gaussian process by default
@@ -151,7 +149,6 @@ class InterpolationPart:
     n_predicted: int
     noise: float
     predictive: bool
-    sampler: str
     rows: tuple[InterpolationRow, ...]
     notes: tuple[str, ...]
     kernel: str

@@ -279,7 +279,7 @@ def _interpolated(
     noise: float,
     progress: bool,
 ) -> InterpolationPart:
-    """Gaussian processes by default, with one kernel and by sampled rows, beside the observations' mean."""
+    """Gaussian processes by default and with one kernel, beside the mean of the observations."""
     from graphrf.gp import GraphGPRegressor  # imports scikit-learn, which takes a second
 
     graph = graph_of(data)
@@ -294,7 +294,6 @@ def _interpolated(
     cases: list[tuple[str, str, dict[str, Any]]] = [
         ("auto", "by default", {}),
         ("series", "diffusion kernel", {"kernel": Diffusion()}),
-        ("features", "diffusion, sampled rows", {"kernel": Diffusion()}),
     ]
     with _bar(data.name, len(cases), progress) as bar:
         fitted = []
@@ -310,9 +309,7 @@ def _interpolated(
             )
             fitted.append((model, mean, deviation))
             bar.update()
-    sampler = fitted[-1][0].sampler_
     model, mean, deviation = fitted[0]
-    assert sampler is not None
     return InterpolationPart(
         source=source_of(data),
         signal=signal,
@@ -321,7 +318,6 @@ def _interpolated(
         n_predicted=hidden.size,
         noise=noise,
         predictive=predictive,
-        sampler=f"compressed powers of {sampler.budget} entries, at most {sampler.survival.max_length} steps",
         rows=tuple(rows),
         notes=tuple(notes),
         kernel=f"{type(model.kernel_).__name__} kernel with the {model.kernel_.laplacian} Laplacian",

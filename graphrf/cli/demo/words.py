@@ -138,7 +138,7 @@ def _interpolation(part: InterpolationPart) -> Section:
     unit = f" ({part.unit})" if part.unit else ""
     noisy = f" with added noise of standard deviation {part.noise:g}" if part.noise else ""
     calibrated = [row for row in part.rows[1:] if row.coverage >= _CALIBRATED]
-    constant, default, diffusion, sampled = part.rows
+    constant, default, diffusion = part.rows
     question = (
         f"What is the {part.signal} where it was not observed? {part.n_observed:,} of the "
         f"{part.source.n_nodes:,} nodes of {part.source.name!r} are observed{noisy}; a Gaussian process on the "
@@ -155,8 +155,7 @@ def _interpolation(part: InterpolationPart) -> Section:
     finding = (
         f"By default, kernels are compared by their evidence; here the best is the {part.kernel}. It has "
         f"{_share(default, constant)} of the error of the mean of the observations; the diffusion kernel with the "
-        f"normalized Laplacian has {_share(diffusion, constant)}, and sampled rows of that kernel "
-        f"({part.sampler}), which are meant for graphs too large for exact methods, {_share(sampled, constant)}."
+        f"normalized Laplacian has {_share(diffusion, constant)}."
     )
     return Section(
         title=f"Prediction with uncertainty: {part.source.name}",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from graphrf._base import progress
 from graphrf.cli.options.messages import visible
 from graphrf.cli.options.standard_input import named
 
@@ -16,14 +17,24 @@ PANEL = "Running"
 
 @dataclass(frozen=True)
 class Talking:
-    """Options for JSON output, and for progress bars and remarks on standard error."""
+    """Options for JSON output, and for progress bars and messages on standard error."""
 
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object: result and metadata.", rich_help_panel="Output")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print no progress bars and no remarks.", rich_help_panel=PANEL)
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="Print no progress bars and no messages but warnings and errors.",
+            rich_help_panel=PANEL,
+        ),
     ] = False
+
+    def __post_init__(self) -> None:
+        if self.quiet:
+            progress.silence()
 
     @property
     def progress(self) -> bool:

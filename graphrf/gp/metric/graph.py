@@ -132,7 +132,7 @@ class MetricGraph:
 
     @property
     def road_length(self) -> float:
-        """The mean length of the ways between nodes where not just two edges meet, at most a tenth of all.
+        """The mean length of a road between junctions or dead ends, at most a tenth of the total length.
 
         It does not change when edges are cut: the unit of the weak prior of lengthscales.
         """

@@ -64,8 +64,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         c, by generalised least squares for each output; its uncertainty is part of standard deviations,
         covariances and draws.
     prior : "weak", None, mapping or HyperparameterPrior
-        As in `GraphGPRegressor`. The unit of lengthscales is the mean length of the ways between nodes where not
-        just two edges meet, at most a tenth of the total length.
+        As in `GraphGPRegressor`. The unit of lengthscales is the mean length of a road between junctions or dead
+        ends (`MetricGraph.road_length`).
     hyperparameters : {"average", "mode"}
         "average": predictions are averaged over the tempered posterior of the hyperparameters, at up to seven
         points. "mode": they use the most probable ones.

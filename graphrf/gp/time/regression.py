@@ -69,8 +69,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
         "auto" compares diffusion and Matern kernels of six lengthscales by the likelihood, and from 100 times on
-        mixes C with the sensors' empirical covariance, in the proportion under which each half of the times is
-        most likely given the covariance of the other half. A name compares lengthscales of one kernel; a Kernel is
+        mixes C with the sensors' empirical covariance, in the proportion that cross-validation over the two
+        halves of the times finds most likely. A name compares lengthscales of one kernel; a Kernel is
         used unchanged.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and

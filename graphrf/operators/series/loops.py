@@ -199,9 +199,12 @@ def half_moments(first, last, low, high, indptr, indices, data, now, before, mom
     `sum_polynomials`; a product gives two moments. Both blocks are overwritten.
     """
     none, no_units = now[:0], np.empty(0, dtype=np.int64)
-    moments[:] = 0.0
+    for k in range(moments.shape[0]):
+        for c in range(moments.shape[1]):
+            moments[k, c] = 0.0
     column_products(first, last, now, now, moments[1:2], moments[:1])
-    moments[1:2] = 0.0
+    for c in range(moments.shape[1]):
+        moments[1, c] = 0.0
     for k in range(1, (moments.shape[0] + 1) // 2):
         if low.size > 0:
             first, last = min(first, low[first]), max(last, high[last - 1])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
+from graphrf.operators.sparse.symbolic import block_of
 
 
 @njit(nogil=True, cache=True)
@@ -24,12 +25,11 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
     """
     n_blocks = start.size - 1
     n = indptr.size - 1
-    block = np.empty(n, np.int64)
-    for b in range(n_blocks):
-        block[start[b] : start[b + 1]] = b
+    block = block_of(start)
     first = np.full(n_blocks, -1, np.int64)
     following = np.full(n_blocks, -1, np.int64)
     local = np.empty(n, np.int64)
+    places = np.empty(n, np.int64)
     nothing = np.zeros((0, 0))
     left = [nothing] * n_blocks
     for b in range(n_blocks):
@@ -50,8 +50,10 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
         child = first[b]
         while child != -1:
             theirs = left[child]
-            places = local[rows[begins[child] : begins[child + 1]]]
-            for a in range(places.size):
+            m = begins[child + 1] - begins[child]
+            for a in range(m):
+                places[a] = local[rows[begins[child] + a]]
+            for a in range(m):
                 row = places[a]
                 if row < k:
                     for c in range(a + 1):
@@ -77,10 +79,14 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
             lower = np.linalg.cholesky(top)
             inverse = _lower_inverse(lower)
         offset = offsets[b]
-        values[offset : offset + k * k] = inverse.ravel()
+        for i in range(k):
+            for j in range(k):
+                values[offset + i * k + j] = inverse[i, j]
         if r:
             panel = np.dot(columns[k:], inverse.T)
-            values[offset + k * k : offset + k * k + r * k] = panel.ravel()
+            for i in range(r):
+                for j in range(k):
+                    values[offset + (k + i) * k + j] = panel[i, j]
             if r * k <= 64:
                 for i in range(r):
                     for j in range(i + 1):
@@ -89,12 +95,20 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
                             total += panel[i, c] * panel[j, c]
                         update[i, j] -= total
             else:
-                update -= np.dot(panel, panel.T)
+                _subtract(update, np.dot(panel, panel.T))
             left[b] = update
             above = block[below[0]]
             following[b] = first[above]
             first[above] = b
     return -1
+
+
+@njit(nogil=True)
+def _subtract(x, y):  # type: ignore[no-untyped-def]
+    """x <- x - y for matrices, by a loop, which compiles in less time than an expression."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] -= y[i, j]
 
 
 @njit(nogil=True)
@@ -136,12 +150,17 @@ def _lower_inverse(lower):  # type: ignore[no-untyped-def]
         _invert_lower(lower, k, inverse)
         return inverse
     half = k // 2
-    upper_left = _lower_inverse(np.ascontiguousarray(lower[:half, :half]))
-    lower_right = _lower_inverse(np.ascontiguousarray(lower[half:, half:]))
-    inverse[:half, :half] = upper_left
-    inverse[half:, half:] = lower_right
-    between = np.dot(np.ascontiguousarray(lower[half:, :half]), upper_left)
-    inverse[half:, :half] = -np.dot(lower_right, between)
+    upper_left = _lower_inverse(lower[:half, :half].copy())
+    lower_right = _lower_inverse(lower[half:, half:].copy())
+    between = np.dot(lower_right, np.dot(lower[half:, :half].copy(), upper_left))
+    for i in range(half):
+        for j in range(half):
+            inverse[i, j] = upper_left[i, j]
+    for i in range(k - half):
+        for j in range(k - half):
+            inverse[half + i, half + j] = lower_right[i, j]
+        for j in range(half):
+            inverse[half + i, j] = -between[i, j]
     return inverse
 
 
@@ -170,7 +189,9 @@ def forward(start, begins, rows, offsets, values, x):  # type: ignore[no-untyped
         else:
             inverse = values[offset : offset + k * k].reshape(k, k)
             own = np.dot(inverse, x[low:high])
-            x[low:high] = own
+            for i in range(k):
+                for c in range(p):
+                    x[low + i, c] = own[i, c]
             if r:
                 panel_matrix = values[offset + k * k : offset + k * k + r * k].reshape(r, k)
                 change = np.dot(panel_matrix, own)
@@ -205,10 +226,14 @@ def backward(start, begins, rows, offsets, values, x):  # type: ignore[no-untype
                 panel_matrix = values[offset + k * k : offset + k * k + r * k].reshape(r, k)
                 there_all = np.empty((r, p))
                 for i in range(r):
-                    there_all[i] = x[below[i]]
-                x[low:high] -= np.dot(panel_matrix.T, there_all)
+                    for c in range(p):
+                        there_all[i, c] = x[below[i], c]
+                _subtract(x[low:high], np.dot(panel_matrix.T, there_all))
             inverse = values[offset : offset + k * k].reshape(k, k)
-            x[low:high] = np.dot(inverse.T, x[low:high])
+            own = np.dot(inverse.T, x[low:high])
+            for i in range(k):
+                for c in range(p):
+                    x[low + i, c] = own[i, c]
 
 
 @njit(nogil=True, cache=True)
@@ -218,10 +243,8 @@ def inverse_between(start, begins, rows, offsets, values, places):  # type: igno
     Y has rows of the blocks of these places and of the blocks above them only, and in each of these, columns
     between the first and the last place below it only.
     """
-    n_blocks, n, m = start.size - 1, start[-1], places.size
-    block = np.empty(n, np.int64)
-    for b in range(n_blocks):
-        block[start[b] : start[b + 1]] = b
+    n_blocks, m = start.size - 1, places.size
+    block = block_of(start)
     first, last = np.full(n_blocks, m, np.int64), np.zeros(n_blocks, np.int64)
     for c in range(m):
         b = block[places[c]]
@@ -243,7 +266,10 @@ def inverse_between(start, begins, rows, offsets, values, places):  # type: igno
             if low <= places[c] < low + k:
                 x[places[c] - low, c - left] = 1.0
         own = np.dot(values[offset : offset + k * k].reshape(k, k), x)
-        result[left:right, left:right] += np.dot(own.T, own)
+        more = np.dot(own.T, own)
+        for i in range(right - left):
+            for j in range(right - left):
+                result[left + i, left + j] += more[i, j]
         waiting[b] = nothing
         below = rows[begins[b] : begins[b + 1]]
         if not below.size:
@@ -263,9 +289,7 @@ def inverse_between(start, begins, rows, offsets, values, places):  # type: igno
 def selected_inverse(indptr, indices, start, begins, rows, offsets, values):  # type: ignore[no-untyped-def]
     """The inverse's entries where a lower triangle, by columns, has some; in their order."""
     n, n_blocks = indptr.size - 1, start.size - 1
-    block = np.empty(n, np.int64)
-    for b in range(n_blocks):
-        block[start[b] : start[b + 1]] = b
+    block = block_of(start)
     children = np.zeros(n_blocks, np.int64)
     above = np.full(n_blocks, -1, np.int64)
     for b in range(n_blocks):
@@ -300,17 +324,22 @@ def selected_inverse(indptr, indices, start, begins, rows, offsets, values):  # 
                 for j in range(r):
                     known[i, j] = theirs[places[i], places[j]]
             g = np.dot(values[offset + k * k : offset + k * k + r * k].reshape(r, k), inverse)
-            between = -np.dot(known, g)
-            own -= np.dot(g.T, between)
-            z[k:, k:] = known
-            z[k:, :k] = between
-            z[:k, k:] = between.T
+            between = np.dot(known, g)
+            for i in range(r):
+                for j in range(k):
+                    between[i, j] = -between[i, j]
+                    z[k + i, j] = between[i, j]
+                    z[j, k + i] = between[i, j]
+                for j in range(r):
+                    z[k + i, k + j] = known[i, j]
+            _subtract(own, np.dot(g.T, between))
             children[p] -= 1
             if not children[p]:
                 fronts[p] = nothing
-        z[:k, :k] = own
         for i in range(k):
             local[low + i] = i
+            for j in range(k):
+                z[i, j] = own[i, j]
         for i in range(r):
             local[below[i]] = k + i
         for j in range(k):

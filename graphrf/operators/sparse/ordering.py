@@ -102,6 +102,10 @@ class Elimination(NamedTuple):
             raise _too_large(n, most)
         start = symbolic.supernodes(parent, count)
         begins, rows = symbolic.front_rows(indptr, indices, start)
+        # scipy sorts each part of them: a sort that is compiled with the loop takes seconds to compile
+        fronts = sp.csr_array((np.empty(rows.size, np.int8), rows, begins), shape=(start.size - 1, n))
+        fronts.sort_indices()
+        rows = fronts.indices.astype(np.int64)
         wide, below = np.diff(start), np.diff(begins)
         offsets = np.concatenate([[0], np.cumsum(wide * (wide + below))])
         k, r = wide.astype(np.float64), below.astype(np.float64)

@@ -120,16 +120,24 @@ def supernodes(parent, count):  # type: ignore[no-untyped-def]
     return start[: top + 2].copy()
 
 
+@njit(nogil=True)
+def block_of(start):  # type: ignore[no-untyped-def]
+    """The block of each column."""
+    block = np.empty(start[-1], np.int64)
+    for b in range(start.size - 1):
+        for j in range(start[b], start[b + 1]):
+            block[j] = b
+    return block
+
+
 @njit(nogil=True, cache=True)
 def front_rows(indptr, indices, start):  # type: ignore[no-untyped-def]
-    """The rows below each block, sorted: where those of each block begin, and all of them.
+    """The rows below each block, in no order: where those of each block begin, and all of them.
 
     The matrix by columns; entries above the diagonal are passed over.
     """
     n, n_blocks = indptr.size - 1, start.size - 1
-    block = np.empty(n, np.int64)
-    for b in range(n_blocks):
-        block[start[b] : start[b + 1]] = b
+    block = block_of(start)
     first = np.full(n_blocks, -1, np.int64)
     following = np.full(n_blocks, -1, np.int64)
     mark = np.full(n, -1, np.int64)
@@ -158,13 +166,17 @@ def front_rows(indptr, indices, start):  # type: ignore[no-untyped-def]
             child = following[child]
         if used + k > rows.size:
             longer = np.empty(2 * rows.size + k, np.int64)
-            longer[:used] = rows[:used]
+            for place in range(used):
+                longer[place] = rows[place]
             rows = longer
-        rows[used : used + k] = np.sort(own[:k])
+        lowest = n
+        for place in range(k):
+            rows[used + place] = own[place]
+            lowest = min(lowest, own[place])
         used += k
         begins[b + 1] = used
         if k:
-            above = block[rows[begins[b]]]
+            above = block[lowest]
             following[b] = first[above]
             first[above] = b
     return begins, rows[:used].copy()

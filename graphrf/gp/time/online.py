@@ -9,7 +9,7 @@ import numpy as np
 from graphrf.gp.time import loops
 from graphrf.gp.time.covariance import Series
 from graphrf.gp.time.kernels import transitions
-from graphrf.gp.time.loops import WIDTH
+from graphrf.gp.time.lanes import WIDTH
 
 
 @dataclass(frozen=True)

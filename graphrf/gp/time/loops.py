@@ -16,9 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
-
-WIDTH = 8
-"""How many series go side by side, in the last axis of all arrays."""
+from graphrf._base.lanes import WIDTH, fma, load, store
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -26,13 +24,10 @@ def moved(f, low, high, x, new):  # type: ignore[no-untyped-def]
     """new <- f x for x (d, R, 8), with f by blocks."""
     for i in range(low.size):
         for r in range(x.shape[1]):
-            for m in range(WIDTH):
-                new[i, r, m] = 0.0
-        for k in range(low[i], high[i]):
-            w = f[i, k]
-            for r in range(x.shape[1]):
-                for m in range(WIDTH):
-                    new[i, r, m] += w * x[k, r, m]
+            total = fma(0.0, 0.0, 0.0)
+            for k in range(low[i], high[i]):
+                total = fma(f[i, k], load(x, (k, r)), total)
+            store(new, (i, r), total)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -41,27 +36,23 @@ def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
     moved(f.T, low, high, q, scratch)
     for i in range(low.size):
         for j in range(low.size):
-            for m in range(WIDTH):
-                q[i, j, m] = 0.0
+            total = fma(0.0, 0.0, 0.0)
             for k in range(low[j], high[j]):
-                w = f[k, j]
-                for m in range(WIDTH):
-                    q[i, j, m] += scratch[i, k, m] * w
+                total = fma(f[k, j], load(scratch, (i, k)), total)
+            store(q, (i, j), total)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def observed(v, h, noise, gain, spread):  # type: ignore[no-untyped-def]
     """gain (d, 8) <- v h, and spread (8,) <- h^T v h + noise."""
-    for m in range(WIDTH):
-        spread[m] = noise
+    across = fma(0.0, 0.0, noise)
     for i in range(v.shape[0]):
-        for m in range(WIDTH):
-            gain[i, m] = 0.0
+        total = fma(0.0, 0.0, 0.0)
         for j in range(v.shape[0]):
-            for m in range(WIDTH):
-                gain[i, m] += v[i, j, m] * h[j, m]
-        for m in range(WIDTH):
-            spread[m] += h[i, m] * gain[i, m]
+            total = fma(load(v, (i, j)), load(h, (j,)), total)
+        store(gain, (i,), total)
+        across = fma(load(h, (i,)), total, across)
+    store(spread, (), across)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -69,20 +60,16 @@ def advance(v, scratch, phi, low, high, stationary):  # type: ignore[no-untyped-
     """v <- phi (v - stationary) phi^T + stationary."""
     d = low.size
     for i in range(d):
-        for j in range(d):
-            for m in range(WIDTH):
-                v[i, j, m] -= stationary[i, j]
+        for j in range(low[i], high[i]):
+            store(v, (i, j), fma(-1.0, stationary[i, j], load(v, (i, j))))
     moved(phi, low, high, v, scratch)
     for i in range(d):
         for j in range(i + 1):
-            for m in range(WIDTH):
-                v[i, j, m] = stationary[i, j]
+            total = fma(0.0, 0.0, stationary[i, j])
             for k in range(low[j], high[j]):
-                f = phi[j, k]
-                for m in range(WIDTH):
-                    v[i, j, m] += scratch[i, k, m] * f
-            for m in range(WIDTH):
-                v[j, i, m] = v[i, j, m]
+                total = fma(phi[j, k], load(scratch, (i, k)), total)
+            store(v, (i, j), total)
+            store(v, (j, i), total)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -94,6 +81,7 @@ def gains(phi, which, low, high, stationary, h, noise, gain, spread, predicted):
     d = low.size
     v = np.repeat(stationary, WIDTH).reshape(d, d, WIDTH)
     scratch = np.empty((d, d, WIDTH))
+    minus = np.empty(WIDTH)
     keep = predicted.shape[0] > 0
     for t in range(noise.size):
         if t > 0:
@@ -109,10 +97,12 @@ def gains(phi, which, low, high, stationary, h, noise, gain, spread, predicted):
                 gain[t, i, m] /= spread[t, m]  # 0 where the noise is infinite
         if noise[t] == np.inf:
             continue
+        for m in range(WIDTH):
+            minus[m] = -spread[t, m]
         for i in range(d):
+            less = fma(load(gain, (t, i)), load(minus, ()), 0.0)
             for j in range(d):
-                for m in range(WIDTH):
-                    v[i, j, m] -= spread[t, m] * gain[t, i, m] * gain[t, j, m]
+                store(v, (i, j), fma(less, load(gain, (t, j)), load(v, (i, j))))
     return v
 
 
@@ -126,14 +116,14 @@ def filtered(phi, which, low, high, h, gain, y):  # type: ignore[no-untyped-def]
         if t > 0:
             moved(phi[which[t]], low, high, x, new)
             x, new = new, x
-        for i in range(d):
-            for r in range(n_columns):
-                for m in range(WIDTH):
-                    y[t, r, m] -= h[i, m] * x[i, r, m]
-        for i in range(d):
-            for r in range(n_columns):
-                for m in range(WIDTH):
-                    x[i, r, m] += gain[t, i, m] * y[t, r, m]
+        for r in range(n_columns):
+            total = fma(0.0, 0.0, 0.0)
+            for i in range(d):
+                total = fma(load(h, (i,)), load(x, (i, r)), total)
+            error = fma(-1.0, total, load(y, (t, r)))
+            store(y, (t, r), error)
+            for i in range(d):
+                store(x, (i, r), fma(load(gain, (t, i)), error, load(x, (i, r))))
     return x
 
 
@@ -144,16 +134,16 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
     x = np.zeros((d, n_columns, WIDTH))
     new = np.zeros((d, n_columns, WIDTH))
     for t in range(e.shape[0] - 1, -1, -1):
-        for i in range(d):
-            for r in range(n_columns):
-                for m in range(WIDTH):
-                    e[t, r, m] += gain[t, i, m] * x[i, r, m]
+        for r in range(n_columns):
+            total = load(e, (t, r))
+            for i in range(d):
+                total = fma(load(gain, (t, i)), load(x, (i, r)), total)
+            store(e, (t, r), total)
+            less = fma(-1.0, total, 0.0)
+            for i in range(d):
+                store(x, (i, r), fma(load(h, (i,)), less, load(x, (i, r))))
         if t == 0:
             return
-        for i in range(d):
-            for r in range(n_columns):
-                for m in range(WIDTH):
-                    x[i, r, m] -= h[i, m] * e[t, r, m]
         moved(phi[which[t]].T, low, high, x, new)
         x, new = new, x
 

@@ -11,10 +11,11 @@ from scipy.optimize import minimize
 
 from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import Sensors, Separable, turned
-from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.kernels import Steps, TimeKernel
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
+_NEAR = 0.1  # standard deviations of a coordinate from the mode, where a search ends
 
 
 class Complete(NamedTuple):
@@ -48,31 +49,77 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: 
     return sum(log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids)
 
 
+def information(model: Separable, grid: Complete) -> np.ndarray:
+    r"""The Fisher information of the logarithms of `log_parameters` in a grid, as if its steps were equal.
+
+    Fourier coefficients of a series are then nearly independent, with variances S that are linear in those of the
+    parts: the information is half the sum of d log S / d i d log S / d j. Source: Whittle 1953, "Estimation and
+    information in stationary time series".
+    """
+    n_times = len(grid.y)
+    step = float(np.median(grid.steps.lengths[grid.steps.which[1:]])) if n_times > 1 else 1.0
+    lags = np.arange(n_times)
+
+    def spectrum(kernel: TimeKernel) -> np.ndarray:
+        along = kernel.covariance(step * lags)
+        around = (1.0 - lags / n_times) * along + lags / n_times * np.roll(along[::-1], 1)
+        return np.maximum(np.fft.fft(around).real, 0.0)
+
+    parts = model.parts
+    scales = np.array([part.shared * grid.eigenvalues + part.own * grid.own for part in parts])
+    spectra = np.array([spectrum(part.kernel) for part in parts])
+    inverse = 1.0 / (scales.T @ spectra + model.noise)  # (n, T)
+    slopes = []
+    for part, along in zip(parts, spectra, strict=True):
+        slopes += [np.outer(each, along) for each in (part.shared * grid.eigenvalues, part.own * grid.own)]
+    slopes.append(np.full(inverse.shape, model.noise))
+    for part, scale in zip(parts, scales, strict=True):
+        for name in part.kernel.trained:
+            value = getattr(part.kernel, name)
+            up, down = (spectrum(part.kernel.replace(**{name: value * np.exp(h)})) for h in (0.01, -0.01))
+            slopes.append(np.outer(scale, (up - down) / 0.02))
+    flat = np.reshape(slopes, (len(slopes), -1)) * inverse.ravel()
+    return np.asarray(0.5 * flat @ flat.T)
+
+
 def maximised(
     model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int,
     step: Step | None = None,
 ) -> tuple[Separable, float, bool]:  # fmt: skip
     """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
 
-    `step` is called once for each evaluation of that likelihood.
+    In the coordinates of the search the information is about the identity. It ends where each coordinate is less
+    than a tenth of a standard deviation from the mode. `step` is called once for each evaluation of the likelihood.
     """
     width = math.log(10.0)  # one standard deviation of the weak priors
     low, high = prior + math.log(1e-6), prior + math.log(1e4)
-    size = sum(grid.y[..., 0].size for grid in grids)
-    last: list[float] = [0.0]
+    start = np.clip(log_parameters(model), low, high)
+    model = with_parameters(model, start)
+    known = np.sum([information(model, grid) for grid in grids], axis=0) + np.eye(start.size) / width**2
+    axes = np.linalg.inv(np.linalg.cholesky(known)).T
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        found = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
-        last[0] = sum(each.value for each in found)
+        inside = np.clip(logarithms, low, high)
+        found = [log_likelihood(with_parameters(model, inside), *grid, n_threads=n_threads) for grid in grids]
         slopes = np.sum([each.slopes for each in found], axis=0)
-        off = (logarithms - prior) / width
+        off, out = (inside - prior) / width, logarithms - inside  # a slope leads back from beyond the bounds
         if step is not None:
             step()
-        return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
+        value = 0.5 * float(off @ off + out @ out) - sum(each.value for each in found)
+        return value, axes.T @ np.where(out == 0.0, off / width - slopes, out)
+
+    first, slopes = objective(start)
+    scale = max(1.0, float(np.linalg.norm(slopes)))  # so that the first step is Newton's
+
+    def scaled(place: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = objective(start + scale * (axes @ place)) if place.any() else (first, slopes)
+        return (value - first) / scale**2, slope / scale
 
     found = minimize(
-        objective, np.clip(log_parameters(model), low, high), jac=True, method="L-BFGS-B",
-        bounds=list(zip(low, high, strict=True)),
-        options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
+        scaled, np.zeros(start.size), jac=True, method="L-BFGS-B",
+        options={"maxiter": most, "maxcor": 30, "ftol": 0.0, "gtol": _NEAR / scale},
     )  # fmt: skip
-    return with_parameters(model, found.x), last[0], bool(found.success)
+    end = np.clip(start + scale * (axes @ found.x), low, high)
+    off = (end - prior) / width
+    value = 0.5 * float(off @ off) - (first + scale**2 * float(found.fun))
+    return with_parameters(model, end), value, bool(found.success)

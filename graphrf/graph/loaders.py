@@ -224,7 +224,7 @@ def load_graph(
     if as_table:
         return _from_table(source, weights, directed, columns)
     if as_plain:
-        _need_weight(weights)
+        weights.check()
         edges = python_lists.plain_edges(source, _two_columns(columns), weights.given)
         return _from_edge_list("edge", edges, weights, bool(directed))
     networkx = sys.modules.get("networkx")

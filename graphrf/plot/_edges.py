@@ -181,23 +181,24 @@ def _in_order(values: Any, n: int, names: Sequence[Hashable] | None) -> np.ndarr
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:
-    """Lines, moved to their right where another one joins their ends in the opposite direction."""
+    """Lines, moved to their right by `offset` units of height where another joins their ends the other way."""
     ends = [(tuple(part[0].tolist()), tuple(part[-1].tolist())) for part in parts]
     known = set(ends)
-    return [
-        _moved(part, offset, stretch) if first != last and (last, first) in known else part
-        for part, (first, last) in zip(parts, ends, strict=True)
-    ]
+    paired = np.array([first != last and (last, first) in known for first, last in ends], dtype=bool)
+    if not paired.any():
+        return parts
+    sizes = np.array([len(part) for part in parts])
+    corners, last = np.concatenate(parts), np.cumsum(sizes)
+    steps = np.diff(corners, axis=0) / (stretch, 1)
+    steps[last[:-1] - 1] = 0.0  # from one line to the next
+    right = _unit(np.column_stack([steps[:, 1], -steps[:, 0]]))
+    nothing = np.zeros((1, 2))
+    normals = _unit(np.vstack([nothing, right]) + np.vstack([right, nothing]))
+    moved = corners + offset * np.repeat(paired, sizes)[:, None] * normals * (stretch, 1)
+    return np.split(moved, last[:-1])
 
 
-def _moved(line: np.ndarray, offset: float, stretch: float) -> np.ndarray:
-    """A line moved to its right, by `offset` units of height."""
-    steps = np.diff(line, axis=0) / (stretch, 1)
-    length = np.hypot(*steps.T)
-    normals = np.column_stack([steps[:, 1], -steps[:, 0]])[length > 0] / length[length > 0, None]
-    if len(normals) < len(steps):
-        line = line[np.append(True, length > 0)]  # of corners that repeat one
-    both = np.vstack([normals[:1], normals]) + np.vstack([normals, normals[-1:]])
-    size = np.hypot(*both.T)
-    both[size > 0] /= size[size > 0, None]
-    return np.asarray(line + offset * both * (stretch, 1))
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors scaled to length 1, but for those of length 0."""
+    length = np.hypot(*vectors.T)[:, None]
+    return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)

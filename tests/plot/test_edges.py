@@ -72,9 +72,8 @@ def test_two_directions_are_drawn_beside_one_another_each_on_its_right():
     np.testing.assert_array_equal(drawn(plot.plot_edges([loop], [1.0]))[0][0], loop)
     bent = [[0.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 4.0]]
     moved, _ = drawn(plot.plot_edges([bent, bent[::-1]], [1.0, 2.0]))
-    assert moved[0].shape == (3, 2)  # without the corner that repeats
     assert np.isfinite(moved[0]).all()
-    assert (moved[0][1, 0] > 4, moved[0][1, 1] < 0) == (True, True)
+    assert (moved[0][0, 0], moved[0][0, 1] < 0, moved[0][-1, 0] > 4, moved[0][-1, 1]) == (0, True, True, 4)
 
 
 def test_the_more_edges_the_thinner():

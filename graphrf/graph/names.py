@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.foreign import short
-from graphrf.graph.containers import are_integers, is_missing, is_one, numbers_or_names
 
 # Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
 # longer.
@@ -61,14 +60,14 @@ class NodeNames:
             return _Position(self._found([name], argument)[0])
         if isinstance(names, set | frozenset | dict | Iterator):
             names = list(names)  # whose order is that of the result
-        content = numbers_or_names(argument, names, tuples=True)
+        content = _numbers_or_names(argument, names, tuples=True)
         return self.known(self._found(content if isinstance(content, list) else content.tolist(), argument))
 
     def is_one(self, nodes: Any) -> bool:
         """True for one node rather than a list of nodes; a tuple is one if it is a name."""
         if isinstance(nodes, tuple | frozenset):
             return self._named and self._holds(nodes)
-        return is_one(nodes)
+        return _is_one(nodes)
 
     def known(self, positions: np.ndarray) -> np.ndarray:
         """The same array, which `positions` takes as positions though it may hold names too."""
@@ -84,7 +83,7 @@ class NodeNames:
             elif not (said and self._are_positions(nodes)):
                 self._refuse_lists(nodes, argument)
                 return self._found([nodes], argument)
-        content = numbers_or_names(argument, nodes, tuples=self._has_tuples)
+        content = _numbers_or_names(argument, nodes, tuples=self._has_tuples)
         if isinstance(content, list):
             return self._of_names(content, argument)
         return self._of_numbers(content, argument, said or _known(nodes))
@@ -287,9 +286,90 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
     return positions.view(_Positions)
 
 
+# -- nodes in whatever holds them ------------------------------------------------------------------------
+
+
+def _is_one(nodes: Any) -> bool:
+    """True for what holds no others: a number, a text, an array without axes, or an object of another kind."""
+    if isinstance(nodes, str | bytes) or getattr(nodes, "ndim", 1) == 0:
+        return True
+    return not (isinstance(nodes, Iterable) or hasattr(nodes, "__array__"))
+
+
+def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray | list[Any]:
+    """Several nodes as an array of numbers or booleans, shape (n,), or else as a list of names.
+
+    A column (n, 1) is its entries, and rows of several cells are tuples; text, tuples, dates and other objects are
+    names as they are. Tuples of one entry stay tuples only if `tuples`.
+    """
+    if isinstance(nodes, set | frozenset | dict | Iterator):
+        raise checks.type_error(
+            argument, f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its nodes"
+        )
+    if len(getattr(nodes, "columns", ())) > 1 and hasattr(nodes, "itertuples"):  # of pandas
+        return list(nodes.itertuples(index=False, name=None))
+    if len(getattr(nodes, "columns", ())) > 1 and hasattr(nodes, "rows"):  # of polars
+        return list(nodes.rows())
+    if isinstance(nodes, Collection) and not (hasattr(nodes, "__array__") or hasattr(nodes, "dtype")):
+        return _of_list(argument, list(nodes), tuples)
+    array = np.atleast_1d(checks.array(argument, nodes))
+    if array.dtype.kind in "Mm":  # whose `tolist` may be integers
+        return list(nodes)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim > 2:
+        raise checks.value_error(argument, f"must have shape (n,) or (n, 1), got {array.shape}")
+    if array.ndim == 2:
+        return [tuple(row) for row in array.tolist()]
+    return array if array.dtype.kind in "biufc" else _of_list(argument, array.tolist(), tuples)
+
+
 def is_integer(node: Any) -> bool:
     """True if a node's name is an integer."""
     return are_integers(type(node))
+
+
+def are_integers(kind: type) -> bool:
+    """True for types of integers other than booleans."""
+    return issubclass(kind, numbers.Integral) and not issubclass(kind, bool)
+
+
+def is_missing(node: Any) -> bool:
+    """True for None, NaN, and the missing values of pandas."""
+    if isinstance(node, float):
+        return node != node
+    return node is None or type(node).__name__ in ("NAType", "NaTType")
+
+
+def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list[Any]:
+    kinds = set(map(type, nodes))
+    if not kinds:
+        return np.zeros(0, dtype=np.int64)
+    if any(hasattr(kind, "shape") and not issubclass(kind, np.generic) for kind in kinds):
+        nodes = [_plain(argument, node) for node in nodes]  # tensors without axes, and arrays as rows
+        kinds = set(map(type, nodes))
+    if all(issubclass(kind, tuple | list) for kind in kinds):
+        column = all(len(row) == 1 and not isinstance(row[0], list) for row in nodes)
+        if column and not (tuples and tuple in kinds):
+            return _of_list(argument, [row[0] for row in nodes], tuples)
+        return [tuple(row) for row in nodes]
+    if all(are_integers(kind) for kind in kinds):
+        try:
+            return np.array(nodes, dtype=np.int64)
+        except OverflowError:
+            return np.array(nodes, dtype=object)
+    booleans = sum(issubclass(kind, bool | np.bool_) for kind in kinds)
+    if booleans == len(kinds) or (not booleans and all(issubclass(kind, numbers.Real) for kind in kinds)):
+        return np.array(nodes)
+    return nodes
+
+
+def _plain(argument: str, node: Any) -> Any:
+    """A tensor or array within a list as a number, or as a list of numbers; other nodes as they are."""
+    return checks.array(argument, node).tolist() if hasattr(node, "shape") else node
+
+
+# -- names of all nodes ------------------------------------------------------------------------------
 
 
 def _is_array(nodes: Any) -> bool:
@@ -303,7 +383,7 @@ def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Has
         return None
     if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
         raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
-    held = numbers_or_names("nodes", nodes, tuples=True) if _is_array(nodes) else nodes
+    held = _numbers_or_names("nodes", nodes, tuples=True) if _is_array(nodes) else nodes
     names = tuple(held.tolist() if isinstance(held, np.ndarray) else held)
     if len(names) != n_nodes:
         raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
-from graphrf.graph.containers import are_integers, is_missing
 from graphrf.graph.edges import positions_of_names
 from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.names import are_integers, is_missing
 
 # The name by which numbers beside neighbours are asked for.
 _WEIGHT = "weight"
@@ -87,10 +87,9 @@ def edges_of_rows(
         )
     _refuse_matrix(source, rows, width)
     attributes = all(isinstance(row[-1], Mapping) for row in rows)
-    first, second = (0, 1) if columns is None else columns
-    for column in (first, second):
-        if not are_integers(type(column)) or not 0 <= column < width:
-            raise checks.value_error("columns", f"must be in [0, {width - 1}] for this list, got {column!r}")
+    places: tuple[Any, Any] = (0, 1) if columns is None else columns
+    for column in places:
+        _check_place("columns", column, width)
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
             "source",
@@ -98,17 +97,21 @@ def edges_of_rows(
             f"{short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to leave them out, or "
             "columns=(0, 2) if these are the ends",
         )
-    ends = [row[column] for row in rows for column in (first, second)]
+    ends = [row[column] for row in rows for column in places]
     positions, nodes = _positions(ends, "the ends of")
     if all(are_integers(type(node)) for node in nodes):  # ascending, as those of files and data frames
-        order = sorted(range(len(nodes)), key=nodes.__getitem__)
-        positions, nodes = np.argsort(order)[positions], [nodes[place] for place in order]
+        order = np.argsort(np.array(nodes, dtype=object), kind="stable")
+        positions, nodes = np.argsort(order)[positions], [nodes[place] for place in order.tolist()]
     held: list[Any] = [row[-1] if attributes else None for row in rows]
-    if are_integers(type(weight)):
-        if not 0 <= weight < width:  # type: ignore[operator]
-            raise checks.value_error("weight", f"must be in [0, {width - 1}] for this list, got {weight}")
-        held, weight = [row[weight] for row in rows], _WEIGHT  # type: ignore[index]
+    if isinstance(weight, int) and weight is not False:
+        _check_place("weight", weight, width)
+        held, weight = [row[weight] for row in rows], _WEIGHT
     return _with_values(ends, positions, nodes, held, None if weight is False else weight)
+
+
+def _check_place(argument: str, place: Any, width: int) -> None:
+    if not isinstance(place, int) or not 0 <= place < width:
+        raise checks.value_error(argument, f"must be in [0, {width - 1}] for this list, got {place!r}")
 
 
 def _named_neighbours(source: Mapping[Hashable, Any], node: Hashable, neighbours: Any) -> list[tuple[Any, Any]]:

@@ -74,7 +74,8 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
     cells, width = _all_cells(lines, separator)
     edges = _edges_among(leading, cells, separator, width)
     if edges:
-        lines = _Lines(*(above + below for above, below in zip(_at(leading, edges), lines, strict=True)))
+        above = _at(leading, edges)
+        lines = _Lines(above.numbers + lines.numbers, above.texts + lines.texts)
         cells, width = _all_cells(lines, separator)
     _check_marked(lines, cells, width)
     cells = tuples.shown(cells)
@@ -175,11 +176,11 @@ class _Tuples:
     def __init__(self) -> None:
         self.values: dict[str, tuple[Any, ...]] = {}
         self._texts: list[str] = []
-        self._numbers: dict[str, int] = {}
+        self._places: dict[str, str] = {}
 
     def hide(self, line: str) -> str:
         """The line with a number between zero bytes, which no text has, for each of its tuples."""
-        return _TUPLE.sub(self._number, line) if "(" in line else line
+        return _TUPLE.sub(self._place, line) if "(" in line else line
 
     def shown(self, cells: list[str]) -> list[str]:
         """The cells with their tuples as text again."""
@@ -187,17 +188,16 @@ class _Tuples:
             [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells] if self._texts else cells
         )
 
-    def _number(self, found: re.Match[str]) -> str:
-        try:
-            value = ast.literal_eval(found[0])
-        except (ValueError, SyntaxError):  # such as 007
-            return found[0]
-        text = str(value)
-        if text not in self.values:
-            self.values[text] = value
-            self._numbers[text] = len(self._texts)
-            self._texts.append(text)
-        return f"\0{self._numbers[text]}\0"
+    def _place(self, found: re.Match[str]) -> str:
+        if found[0] not in self._places:
+            try:
+                value = ast.literal_eval(found[0])
+            except (ValueError, SyntaxError):  # such as 007
+                return found[0]
+            self.values.setdefault(str(value), value)
+            self._places[found[0]] = f"\0{len(self._texts)}\0"
+            self._texts.append(str(value))
+        return self._places[found[0]]
 
 
 def _cells(line: str, separator: str | None) -> list[str] | None:
@@ -310,9 +310,8 @@ def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tup
 
 def _ends_alike(texts: list[str], separator: str | None, mark: str | None) -> bool:
     """True if in every line another mark is as often in the first cell as in the second."""
-    return all(
-        _count(row[0], mark) == _count(row[1], mark) for row in (_cells(line, separator) or () for line in texts)
-    )
+    rows = (_cells(line, separator) or [] for line in texts)
+    return all(_count(row[0], mark) == _count(row[1], mark) for row in rows)
 
 
 def _count(cell: str, mark: str | None) -> int:

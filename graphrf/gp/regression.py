@@ -390,7 +390,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         """The hyperparameters: learned, or known."""
         if not problem.trained:
             return known(problem, route)
-        with step_bar("training", self.progress) as bar:
+        n_kernels = None if isinstance(problem, LatentProblem) else len(problem.kernels)
+        with step_bar("training", self.progress, n_kernels, "kernels") as bar:
             if isinstance(problem, LatentProblem):
                 return explore_latent(problem, route, bar.update)
             return explore(problem, route, bar.update)
@@ -536,7 +537,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             return self._predict_marginals(distinct, return_std, quantiles, response, inverse)
         if return_cov:
             return self._predict_jointly(distinct, inverse)
-        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size, return_std) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)[inverse]
@@ -584,6 +585,11 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             covariance = self._posterior.covariances(distinct)
         return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
 
+    def _bar(self, n_nodes: int, deviations: Any = True) -> Any:
+        """A bar of predicted nodes; of all nodes for each set of hyperparameters, where deviations are sampled."""
+        sampled = deviations and not self._exact_deviations(n_nodes)
+        return node_bar(self.graph.n_nodes * self.n_points_ if sampled else n_nodes, self.progress)
+
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Variances of f at distinct nodes, exact or sampled."""
         if self._exact_deviations(distinct.size):
@@ -611,7 +617,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
-        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             law = self._marginals(distinct, bar)
         if levels is not None:
             found = law.quantiles(levels)
@@ -685,7 +691,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if self._is_response(False, False, None, latent):
             low, high = sorted(map(self.likelihood_.latent_at, (low, high)))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
-        with node_bar(distinct.size, self.progress) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             found = self._marginals(distinct, bar).probability(low, high)[inverse]
         return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
 

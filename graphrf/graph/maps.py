@@ -130,8 +130,8 @@ def _of_parts(values: np.ndarray, lines: Lines, title: str, weight_is: str | Non
         totals = np.bincount(row, weights=lengths)[row]
         return values * np.divide(lengths, totals, out=np.ones(len(row)), where=several & (totals > 0)), ""
     return values, (
-        f"{np.unique(row[several]).size:,} lines have several parts (MultiLineString), and each part has the "
-        f"whole line's {short(title)}: weight_is='distance' shares lengths, times and costs among the parts, "
+        f"each part of a MultiLineString ({np.unique(row[several]).size:,} of the {int(row[-1]) + 1:,} lines) has "
+        f"the whole line's {short(title)}: weight_is='distance' shares lengths, times and costs among the parts, "
         "weight_is='similarity' ends this warning"
     )
 

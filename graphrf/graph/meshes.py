@@ -219,14 +219,20 @@ def weld(
         reach = checked_tolerance(None, lengths, "the sides")
     else:
         reach = np.ldexp(checked_tolerance(tolerance, np.ldexp(lengths, exponent), "the sides"), -exponent)
-    joined = join_places(vertices, sides, reach)
+    exact = join_places(vertices, sides, 0.0)
+    places, faces = exact.first, Faces(exact.group[faces.corners], faces.starts)
+    # Within a tolerance, only the rims of pieces are joined: sides that belong to a single face.
+    pairs, count = np.unique(faces.sides()[0], axis=0, return_counts=True)
+    rim = np.zeros(len(places), dtype=bool)
+    rim[pairs[count == 1]] = True
+    joined = join_places(vertices[places], pairs, reach, rim)
     remark = ""
     if tolerance is not None and joined.n_left:
         remark = (
             f"{joined.n_left:,} vertices stay apart although others are within tolerance={tolerance:g}: sides "
             "there are shorter than four times that"
         )
-    return joined.first, Faces(joined.group[faces.corners], faces.starts), remark
+    return places[joined.first], Faces(joined.group[faces.corners], faces.starts), remark
 
 
 def usual_alone(n: int) -> float:

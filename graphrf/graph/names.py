@@ -33,6 +33,11 @@ class NodeNames:
         return self._named and any(_are_integers(kind) for kind in set(map(type, self._nodes)))
 
     @cached_property
+    def _lowest(self) -> int:
+        """The smallest name that is an integer, of graphs that have one."""
+        return min(int(name) for name in self._nodes if is_integer(name))  # type: ignore[call-overload]
+
+    @cached_property
     def _table(self) -> dict[Hashable, int]:
         return {name: position for position, name in enumerate(self._nodes)}
 
@@ -113,19 +118,21 @@ class NodeNames:
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
         """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
         listed = array.tolist()
-        named = []
-        for position in listed:
-            if position not in self._table:
-                return  # these can only be positions
-            named.append(self._table[position])
-        if named != listed:
-            name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
-            raise checks.value_error(
-                argument,
-                "must say whether integers are names or positions, because in this graph they can be both: the "
-                f"node named {name} is at position {position}, and the node at position {name} is named "
-                f"{self._nodes[name]!r}; graph.index(...) takes names, graph.positions(...) takes positions",
-            )
+        named = [self._table.get(position) for position in listed]
+        # An integer below all names can only be a position; one among them may be the name of a node that was left
+        # out, such as a vertex of a mesh at the place of another.
+        if named == listed or min(listed) < self._lowest:
+            return
+        name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
+        place = f"no node is named {name}"
+        if position is not None:
+            place = f"the node named {name} is at position {position}"
+        raise checks.value_error(
+            argument,
+            "must say whether integers are names or positions, because in this graph they can be both: "
+            f"{place}, and the node at position {name} is named {self._nodes[name]!r}; graph.index(...) takes "
+            "names, graph.positions(...) takes positions",
+        )
 
 
 class _Position(int):

@@ -110,10 +110,10 @@ def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5
     sizes = np.bincount(graph.components())
     if n_alone <= alone * n and sizes.max() >= together * n:
         return ""
+    alone_ones = f"{n_alone:,} of the {n:,} {what} have no edge, and " if n_alone else ""
     return (
-        f"{n_alone:,} of the {n:,} {what} have no edge, and the largest of the {sizes.size:,} parts of the graph "
-        f"has {int(sizes.max()):,} of them, so values in one part tell nothing about the others"
-        f"{': ' if way_out else ''}{way_out}"
+        f"{alone_ones}the largest of the {sizes.size:,} parts of the graph has {int(sizes.max()):,} of the {n:,} "
+        f"{what}; values in one part tell nothing about the others{': ' if way_out else ''}{way_out}"
     )
 
 

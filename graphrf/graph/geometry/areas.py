@@ -23,7 +23,8 @@ class Borders(NamedTuple):
 def borders(areas: np.ndarray, tolerance: float) -> Borders:
     """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
 
-    Borders with coordinates in common are found exactly, others within the tolerance, unless it is 0.
+    Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If it
+    is 0, there are only those found exactly, and areas within others.
     """
     import shapely
 
@@ -93,7 +94,7 @@ def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, toleran
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair, whether one polygon lies within the other, and whether they overlap otherwise."""
+    """For each pair, whether one polygon lies within the other, and whether they overlap by more than a tolerance."""
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)
@@ -104,7 +105,7 @@ def _covered(
         length = shapely.length(edges[here])
         within[rest] |= inside > (1 - _ROUNDING) * length
         overlap[rest] |= inside > np.maximum(_LONGER * tolerance, _ROUNDING * length)
-    return within, overlap & ~within
+    return within, overlap & ~within & (tolerance > 0)
 
 
 def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radius: float) -> np.ndarray:

@@ -48,18 +48,24 @@ def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
     return tolerance
 
 
-def join_places(places: np.ndarray, sides: np.ndarray, tolerance: float) -> Joined:
+def join_places(
+    places: np.ndarray, sides: np.ndarray, tolerance: float, loose: np.ndarray | None = None
+) -> Joined:
     """Groups of places, shape (n, d), that lie within a tolerance of each other, directly or through others.
 
-    No group is wider than twice the tolerance, and none has both ends of a side (positions, shape (m, 2)) unless
-    these coincide: near short sides, and where a chain of places leads too far, the tolerance is smaller.
+    Places that are not `loose` are joined with equal ones only; by default, all are loose. No group is wider than
+    twice the tolerance, and none has both ends of a side (positions, shape (m, 2)) unless these coincide: near
+    short sides, and where a chain of places leads too far, the tolerance is smaller.
     """
     # Adding zero turns -0.0 into 0.0, so that the two are one place.
     _, first, group = np.unique(places + 0.0, axis=0, return_index=True, return_inverse=True)
     group = np.ravel(group)
     n_left = n_moved = 0
     if tolerance > 0 and len(first) > 1:
-        wider, n_left = _groups(places[first], group[sides], tolerance)
+        free = np.ones(len(first), dtype=bool)
+        if loose is not None:
+            np.logical_and.at(free, group, loose)
+        wider, n_left = _groups(places[first], group[sides], tolerance, np.flatnonzero(free))
         n_moved = len(first) - int(wider.max()) - 1
         starts = np.full(int(wider.max()) + 1, len(places))
         np.minimum.at(starts, wider, first)
@@ -70,10 +76,13 @@ def join_places(places: np.ndarray, sides: np.ndarray, tolerance: float) -> Join
     return Joined(first[order], rank[group], n_moved, n_left)
 
 
-def _groups(places: np.ndarray, sides: np.ndarray, tolerance: float) -> tuple[np.ndarray, int]:
-    """The group of each of these distinct places, and how many groups lie within the tolerance of another."""
+def _groups(places: np.ndarray, sides: np.ndarray, tolerance: float, free: np.ndarray) -> tuple[np.ndarray, int]:
+    """The group of each of these distinct places, and how many groups lie within the tolerance of another.
+
+    Only the `free` places (positions) are joined or counted.
+    """
     n_places = len(places)
-    pairs = _near(places, tolerance)
+    pairs = free[_near(places[free], tolerance)]
     if not len(pairs):
         return np.arange(n_places), 0
     sides = sides[sides[:, 0] != sides[:, 1]]
@@ -91,13 +100,15 @@ def _groups(places: np.ndarray, sides: np.ndarray, tolerance: float) -> tuple[np
         wrong |= _widths(places, groups, n_groups) > 2 * tolerance
         if not wrong.any():
             return groups, np.unique(groups[pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]]]).size
-        reach[wrong[groups]] /= 2
+        reach[wrong[groups]] /= 4
 
 
 def _near(places: np.ndarray, tolerance: float) -> np.ndarray:
     """Pairs of places within a tolerance of each other, shape (p, 2)."""
     from scipy.spatial import cKDTree
 
+    if len(places) < 2:
+        return np.zeros((0, 2), dtype=np.int64)
     nearest = cKDTree(places).query(places, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf))[0][:, 1]
     some = np.flatnonzero(np.isfinite(nearest))
     if not some.size:

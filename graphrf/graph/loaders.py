@@ -198,8 +198,8 @@ def load_graph(
         with named(path):
             return _from_file(path, weights, directed, columns, header, tolerance, memory_limit)
     if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
-        made = maps.edges_of_map(source, weights.name, weights.said, tolerance)
-        return _from_edge_list("row", made.edges, weights, bool(directed), made)
+        found = maps.edges_of_map(source, weights.name, weights.said, tolerance)
+        return _from_edge_list("row", found.edges, weights, bool(directed), found)
     if not isinstance(source, Graph) and hasattr(source, "vertices") and hasattr(source, "faces"):
         return _from_plain_mesh(source, weights, directed, tolerance)
     _refuse_tolerance(tolerance, f"a {type(source).__name__}")
@@ -226,19 +226,7 @@ def load_graph(
                 "drops directions, Graph(graph.adjacency, directed=True) gives every edge both",
             )
         return source
-    other = other_graph(source)
-    if other is not None:
-        return _from_other(other, weights, directed)
-    matrix = other_matrix(source)
-    if matrix is not None:
-        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
-        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
-    raise checks.type_error(
-        "source",
-        "must be a path, a data frame, a graph of networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, "
-        "a matrix of scipy.sparse, NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got "
-        f"{checks.describe(source)}; graphrf.from_edges takes arrays of edges",
-    )
+    return _from_another_library(source, weights, directed)
 
 
 class _Weights(NamedTuple):
@@ -319,6 +307,22 @@ def _from_table(table: Any, weights: _Weights, directed: bool | None, columns: A
     return _from_edge_list("row", edges, weights, bool(directed))
 
 
+def _from_another_library(source: Any, weights: _Weights, directed: bool | None) -> Graph:
+    other = other_graph(source)
+    if other is not None:
+        return _from_other(other, weights, directed)
+    matrix = other_matrix(source)
+    if matrix is not None:
+        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
+        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
+    raise checks.type_error(
+        "source",
+        "must be a path, a data frame, a graph of networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, "
+        "a matrix of scipy.sparse, NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got "
+        f"{checks.describe(source)}; graphrf.from_edges takes arrays of edges",
+    )
+
+
 def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> Graph:
     _need_weight(weights)
     keep = graph.directed if directed is None else directed
@@ -345,7 +349,7 @@ def _from_other(graph: OtherGraph, weights: _Weights, directed: bool | None) -> 
 
 
 def _from_edge_list(
-    place: str, edges: text_files.EdgeList, weights: _Weights, directed: bool, made: maps.MapEdges | None = None
+    place: str, edges: text_files.EdgeList, weights: _Weights, directed: bool, found: maps.MapEdges | None = None
 ) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
@@ -356,8 +360,8 @@ def _from_edge_list(
         remarks.append(notices.of_unused_weight(edges.others))
         remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))
     graph = Graph(adjacency, nodes=edges.nodes, directed=directed)
-    if made is not None:
-        remarks += [*made.remarks, notices.of_few_edges(made.what, graph, made.way_out, together=made.together)]
+    if found is not None:
+        remarks += found.notices(graph)
     notices.warn_together(remarks)
     return graph
 

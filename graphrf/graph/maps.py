@@ -13,6 +13,7 @@ from graphrf.graph import notices
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.geometry.areas import borders, n_beside
 from graphrf.graph.geometry.joining import SHARE, checked_tolerance, join_places
+from graphrf.graph.graph import Graph
 
 # Ends of lines that were joined are told from this share of the nodes on.
 _MANY = 0.1
@@ -31,6 +32,10 @@ class MapEdges(NamedTuple):
     remarks: list[str]
     way_out: str
     together: float
+
+    def notices(self, graph: Graph) -> list[str]:
+        """All that is to be said about the graph that these edges make."""
+        return [*self.remarks, notices.of_few_edges(self.what, graph, self.way_out, together=self.together)]
 
 
 def is_map(source: Any) -> bool:

@@ -32,6 +32,7 @@ _RIGHT = 1e-6
 
 def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, Faces]:
     """Vertices (V, 3) and faces of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
+    faces: Any
     if isinstance(mesh, Path):
         vertices, faces = _read(mesh, memory_limit)
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
@@ -45,6 +46,11 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
         )
     if vertices.ndim != 2 or vertices.shape[1] != 3 or vertices.dtype.kind not in "iuf":
         raise checks.value_error("mesh", f"must have vertices of shape (V, 3), got {checks.describe(vertices)}")
+    return checks.finite("mesh vertices", vertices.astype(np.float64)), _checked(faces, len(vertices))
+
+
+def _checked(faces: Faces | np.ndarray, n_vertices: int) -> Faces:
+    """Faces, once they are known to name vertices that exist."""
     if isinstance(faces, np.ndarray):
         if faces.ndim != 2 or faces.shape[1] < 3 or faces.dtype.kind not in "iu":
             raise checks.value_error(
@@ -56,13 +62,11 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
     if len(faces) == 0:
         raise checks.value_error("mesh", "must have at least one face, got none")
     low, high = int(faces.corners.min()), int(faces.corners.max())
-    if low < 0 or high >= len(vertices):
+    if low < 0 or high >= n_vertices:
         raise checks.value_error(
-            "mesh",
-            f"must have faces of vertices in [0, {len(vertices) - 1}], got vertex {low if low < 0 else high}",
+            "mesh", f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}"
         )
-    faces = Faces(faces.corners.astype(np.int64), faces.starts)
-    return checks.finite("mesh vertices", vertices.astype(np.float64)), faces
+    return Faces(faces.corners.astype(np.int64), faces.starts)
 
 
 def _rows(faces: Any) -> Any:

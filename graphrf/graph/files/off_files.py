@@ -34,15 +34,25 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, and holds {len(rows) - 1:,} lines of "
             "them; it is damaged or truncated: fetch it again"
         )
-    coordinates, corners, sizes = array("d"), array("q"), array("q")
-    for number, cells in rows[1 : n_vertices + 1]:
+    faces = _faces(rows[n_vertices + 1 : n_vertices + n_faces + 1], n_vertices)
+    return _vertices(rows[1 : n_vertices + 1]), faces
+
+
+def _vertices(rows: list[tuple[int, list[bytes]]]) -> np.ndarray:
+    coordinates = array("d")
+    for number, cells in rows:
         try:
             if b"_" in b"".join(cells):  # Python reads 1_0 as 10
                 raise ValueError
             coordinates.extend([float(cells[0]), float(cells[1]), float(cells[2])])
         except (ValueError, IndexError):
             raise ValueError(f"line {number}: a vertex has three numbers, got {_text(cells)}") from None
-    for number, cells in rows[n_vertices + 1 : n_vertices + n_faces + 1]:
+    return np.array(coordinates).reshape(-1, 3)
+
+
+def _faces(rows: list[tuple[int, list[bytes]]], n_vertices: int) -> Faces:
+    corners, starts = array("q"), array("q", [0])
+    for number, cells in rows:
         size = _integers(number, cells[:1])[0]
         face = _integers(number, cells[1 : size + 1]) if size > 0 else []
         if len(face) != size or size < 3 or min(face) < 0 or max(face) >= n_vertices:
@@ -51,10 +61,8 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
                 f"to {n_vertices - 1}; got {_text(cells)}"
             )
         corners.extend(face)
-        sizes.append(size)
-    starts = np.r_[0, np.cumsum(np.frombuffer(sizes, dtype=np.int64))] if sizes else np.zeros(1, dtype=np.int64)
-    vertices = np.frombuffer(coordinates).reshape(-1, 3)
-    return vertices, Faces(np.frombuffer(corners, dtype=np.int64) if corners else starts[:0], starts)
+        starts.append(len(corners))
+    return Faces(np.array(corners, dtype=np.int64), np.array(starts, dtype=np.int64))
 
 
 def _integers(number: int, cells: list[bytes]) -> list[int]:

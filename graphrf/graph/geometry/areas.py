@@ -23,8 +23,8 @@ class Borders(NamedTuple):
 def borders(areas: np.ndarray, tolerance: float) -> Borders:
     """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
 
-    Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If it
-    is 0, there are only those found exactly, and areas within others.
+    Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If
+    it is 0, there are only those found exactly, and areas within others.
     """
     import shapely
 
@@ -94,7 +94,7 @@ def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, toleran
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair, whether one polygon lies within the other, and whether they overlap by more than a tolerance."""
+    """For each pair, whether one polygon lies within the other, and whether they overlap beyond the tolerance."""
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)

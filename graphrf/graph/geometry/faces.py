@@ -16,7 +16,7 @@ class Faces:
     starts: np.ndarray
 
     @classmethod
-    def of_rows(cls, rows: np.ndarray | Sequence[Sequence[int]]) -> Faces:
+    def of_rows(cls, rows: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> Faces:
         """Faces of an array, shape (F, k), or of a list of the vertices of each."""
         if isinstance(rows, np.ndarray) and rows.ndim == 2:
             return cls(rows.ravel(), np.arange(len(rows) + 1) * rows.shape[1])

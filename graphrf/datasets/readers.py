@@ -14,6 +14,7 @@ from graphrf.datasets import shapes
 from graphrf.graph import meshes
 from graphrf.graph.builders import from_edges, from_mesh
 from graphrf.graph.files import text_files
+from graphrf.graph.geometry.faces import Faces
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
 
@@ -75,13 +76,14 @@ def _cedge(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
 
 
 def _mesh(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
-    return _mesh_content(*meshes.mesh_arrays(files[0]))
+    vertices, faces = meshes.mesh_arrays(files[0])
+    return _mesh_content(vertices, faces.triangles())
 
 
 def _mesh_content(vertices: np.ndarray, faces: np.ndarray) -> Content:
     """The face graph of a mesh with the normals as signal."""
-    places, faces = meshes.weld(vertices, faces)
-    vertices = vertices[places]
+    places, welded, _ = meshes.weld(vertices, Faces.of_rows(faces), None)
+    vertices, faces = vertices[places], welded.triangles()
     corners = vertices[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     areas = np.linalg.norm(normals, axis=1, keepdims=True)

@@ -22,6 +22,7 @@ from graphrf.graph.edges import (
     merged_adjacency,
     positions_of_ends,
 )
+from graphrf.graph.geometry.faces import Faces, face_pairs, side_pairs
 from graphrf.graph.graph import Graph
 
 WEIGHT_KINDS = ("similarity", "distance")
@@ -240,50 +241,69 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def from_mesh(
-    mesh: Any, *, on: str = "faces", weights: str = "unit", weld: bool = True, memory_limit: int | None = None
+    mesh: Any,
+    *,
+    on: str = "faces",
+    weights: str = "unit",
+    weld: bool = True,
+    tolerance: float | None = None,
+    memory_limit: int | None = None,
 ) -> Graph:
-    r"""The graph of a triangle mesh, on its faces or on its vertices.
+    r"""The graph of a mesh of triangles or other polygons, on its faces or on its vertices.
 
     Parameters
     ----------
-    mesh : path, trimesh.Trimesh, or pair of arrays (vertices (V, 3), faces (F, 3))
-        Files: `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; all but `.obj` need trimesh.
+    mesh : path, trimesh.Trimesh, or pair (vertices (V, 3), faces)
+        Faces are an array (F, 3), or (F, k) for polygons of k corners, or a list of corners for each face. Files:
+        `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; STL and PLY need trimesh.
     on : "faces" or "vertices"
         Faces are joined where they share a side (a side of three or more faces joins none, as in trimesh);
         vertices are joined along the sides of faces.
     weights : "unit", "inverse_length" or "cotangent"
-        1; mean(d) / d for the distance d of the two centroids or vertices (zero counts as the smallest
-        positive d); or, on vertices only, :math:`(\cot\alpha + \cot\beta) / 2` for the angles that face the
-        side (Pinkall and Polthier 1993), with negative ones set to zero and a warning.
+        1; mean(d) / d for the distance d of the two centres (means of the corners) or vertices (zero counts as the
+        smallest positive d); or, on vertices only, :math:`(\cot\alpha + \cot\beta) / 2` for the angles that face
+        the side (Pinkall and Polthier 1993), with negative ones set to zero and a warning; polygons are then split
+        into triangles at their first corner.
     weld : bool
-        Whether vertices at exactly the same place are one. Files split vertices along the seams of textures
-        and sharp creases, which cuts the surface into pieces.
+        Whether vertices at the same place are one. Files split vertices along the seams of textures and sharp
+        creases, which cuts the surface into pieces.
+    tolerance : float, optional
+        The distance within which places are the same, in the unit of the mesh. Default: 1e-4 of the median length
+        of sides; 0: coordinates must be equal. It is smaller near sides shorter than four times the tolerance, so
+        that no side vanishes.
     memory_limit : int, optional
         Maximum number of bytes for reading a file. Default: the available memory.
 
     Returns
     -------
     Graph
-        On faces: F nodes in the order of the faces. On vertices: a node for every place, in the order of the
-        vertices; where vertices were welded, the name of a node is the position of the first vertex there.
+        On faces: F nodes in the order of the faces of the file or array, also where they have more than three
+        corners. A Trimesh, however, holds triangles only. On vertices: a node for every place, in the order of the
+        vertices; where vertices were welded, the name of a node is the number of the first vertex there, and
+        integers that are names of some nodes but positions of others are refused by arguments such as `nodes=`
+        (`graph.index` takes numbers of vertices, `graph.positions` positions).
 
     Raises
     ------
     ImportError
-        If a file other than `.obj` is read without trimesh: pip install 'graphrf[mesh]'.
+        If an STL or PLY file is read without trimesh: pip install 'graphrf[mesh]'.
     TypeError, ValueError, FileNotFoundError
-        If the mesh is of no kind above, has no face, or a face names a vertex that does not exist.
+        If the mesh is of no kind above, has no face, or a face names a vertex that does not exist; if `tolerance`
+        is a quarter of the median length of sides or more, or given with weld=False.
     MemoryError
         If the reading of a file would exceed `memory_limit`, before it is parsed.
 
     Warns
     -----
     UserWarning
-        If more than 1 % of 100 or more faces (or vertices) have no neighbour.
+        If more than 1 % of 100 or more faces (or vertices), or most of fewer, have no neighbour; if a Trimesh
+        seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart.
 
     Notes
     -----
-    Faces that repeat or have no area are legal. Cost: O(F log F).
+    Faces that repeat or have no area are legal. Values at all vertices of a file are taken to nodes by
+    `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
+    `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`. Cost: O(F log F).
 
     Examples
     --------
@@ -298,6 +318,8 @@ def from_mesh(
     checks.choice("weights", weights, MESH_WEIGHTS)
     if weights == "cotangent" and on == "faces":
         raise checks.value_error("weights", "= 'cotangent' needs on='vertices', got on='faces'")
+    if not checks.flag("weld", weld) and tolerance is not None:
+        raise checks.value_error("tolerance", f"belongs to weld=True, got {tolerance!r} with weld=False")
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
     if isinstance(mesh, str | bytes | os.PathLike):
@@ -306,24 +328,34 @@ def from_mesh(
             vertices, faces = meshes.mesh_arrays(mesh, memory_limit)
     else:
         vertices, faces = meshes.mesh_arrays(mesh)
+    places, remarks = np.arange(len(vertices)), []
     # Weights depend on the shape alone: by this factor, which is exact, no square over- or underflows.
-    vertices = np.ldexp(vertices, -_exponent(vertices))
-    places = np.arange(len(vertices))
-    if checks.flag("weld", weld):
-        places, faces = meshes.weld(vertices, faces)
-        vertices = vertices[places]
+    exponent = _exponent(vertices)
+    vertices = np.ldexp(vertices, -exponent)
+    if weld:
+        places, faces, remark = meshes.weld(vertices, faces, tolerance, exponent)
+        vertices, remarks = vertices[places], [remark]
     if on == "faces":
-        pairs, points, names = meshes.face_pairs(faces), vertices[faces].mean(axis=1), None
+        pairs, points, names = face_pairs(faces), faces.centres(vertices), None
     else:
-        pairs, points, names = meshes.vertex_pairs(faces), vertices, places.tolist()
+        pairs, points, names = side_pairs(faces), vertices, places.tolist()
     values = None
     if weights == "inverse_length":
         values = meshes.inverse_lengths(np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1))
     elif weights == "cotangent":
-        values = meshes.cotangent_weights(vertices, faces, pairs)
+        triangles = faces.triangles()
+        pairs = side_pairs(Faces.of_rows(triangles))
+        values = meshes.cotangent_weights(vertices, triangles, pairs)
     adjacency = merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
-    notices.warn_together([notices.of_isolated(on, len(points) - np.unique(pairs).size, len(points), weld)])
-    return Graph(adjacency, nodes=names)
+    graph = Graph(adjacency, nodes=names)
+    way_out = (
+        "pass tolerance=, the distance of vertices that should be one, if the mesh has gaps"
+        if weld
+        else "pass weld=True if vertices repeat"
+    )
+    remarks.append(notices.of_few_edges(on, graph, way_out, alone=meshes.usual_alone(len(points))))
+    notices.warn_together(remarks)
+    return graph
 
 
 def _exponent(values: np.ndarray) -> int:

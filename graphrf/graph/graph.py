@@ -218,7 +218,8 @@ class Graph:
 
         Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers, or
         by text such as "12": there, integers that are both names of nodes and positions of other nodes are
-        refused, and integers that are no positions are names. `graph.positions(integers)` says that they are
+        refused, and so are those that name no node but lie among the names; integers that are no positions are
+        names. `graph.positions(integers)` says that they are
         positions, as the results of `np.flatnonzero` and `rng.permutation` are; `graph.index(integers)` says that
         they are names. The arrays that these two return, and slices of them, are taken as positions everywhere.
         What numpy computes from them by arithmetic, `np.unique` or `np.concatenate` has to go through

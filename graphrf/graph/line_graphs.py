@@ -30,18 +30,21 @@ class _Ends(NamedTuple):
     remark: str = ""
 
 
-def line_graph(source: Any, weights: Weights, columns: tuple[str | int, str | int] | None) -> Graph:
+def line_graph(
+    source: Any, weights: Weights, columns: tuple[str | int, str | int] | None, tolerance: Any
+) -> Graph:
     """The graph of the edges of a data frame, a map of lines, or a graph of networkx or another library."""
     as_table = tables.is_table(source)
     if columns is not None and not as_table:
         raise checks.value_error("columns", f"belong to tables and files of edges, got a {type(source).__name__}")
     if columns is None and maps.is_map(source) and not tables.names_ends(source):
-        rows, parts = maps.parts_of_lines(source)
-        values, _, attributes = maps.weights_of_lines(source, weights.name)
-        ends = np.concatenate([parts.src, parts.dst])
-        return _joined(
-            _Ends(np.tile(rows, 2), ends, _rows(source), values, attributes), weights, lambda edge: f"row {edge}"
-        )
+        lines = maps.lines_of_map(source, tolerance)
+        values, attributes, remark = maps.weights_of_lines(source, weights.name)
+        remarks = ". ".join(filter(None, [remark, *lines.remarks]))
+        ends = _Ends(np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks)
+        return _joined(ends, weights, lambda edge: f"row {edge}")
+    if tolerance is not None:
+        raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:
         levels = getattr(getattr(source, "index", None), "names", ())
         if columns is None and len(levels) > 1 and not tables.names_ends(source):
@@ -149,8 +152,8 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     if n > 1 and 2 * alone > n:
         remarks.append(
             f"{alone} of the {n} edges share an end with no other, so nothing is learned about them from the "
-            "others: edges meet where their ends have the same name, and lines of a map where they end at exactly "
-            "the same coordinates"
+            "others: edges meet where their ends have the same name, and lines of a map where they end within the "
+            "tolerance of each other"
         )
     notices.warn_together(remarks)
     return Graph(adjacency, nodes=ends.names)

@@ -16,6 +16,7 @@ from graphrf.graph import line_graphs, maps, meshes, notices, python_lists, tabl
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
+from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.graph import Graph
 from graphrf.graph.other_graphs import (
     Attributes,
@@ -41,6 +42,7 @@ def load_graph(
     directed: bool | None = None,
     columns: tuple[str | int, str | int] | None = None,
     header: bool | None = None,
+    tolerance: float | None = None,
     memory_limit: int | None = None,
 ) -> Graph:
     r"""A `Graph` from a file or from another library's graph.
@@ -50,11 +52,13 @@ def load_graph(
     - a path that ends in `.gml` or `.graphml`: the networkx graph of that file; in `.csv`, `.tsv`, `.txt`,
       `.edges`, `.edgelist` or `.cites`: a list of edges, one per line (rules below); in `.mtx`: a MatrixMarket
       matrix, or without its banner a list of edges; in `.npz`: a matrix from `scipy.sparse.save_npz`; in
-      `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`;
+      `.stl`, `.ply`, `.off` or `.obj`: the face graph of the mesh. Each may also end in `.gz`. For other formats
+      the error names a reader whose result can be passed;
     - a data frame (pandas, polars): a list of edges, one per row, as in a csv file of the table; integers are
       names of nodes, such as the identifiers of OpenStreetMap, and not positions;
     - a GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, which are
-      named by their coordinates (`weight="length"` takes their lengths); polygons that share a border are joined;
+      named by their coordinates (`weight="length"` takes their lengths); polygons that share a border, or of which
+      one lies within the other, are joined, and named by the index;
     - a dictionary of the neighbours of each node, {"a": ["b", "c"]}, also with numbers, {"a": {"b": 2.0}}
       (`weight="weight"` uses them), or attributes, as networkx's dictionaries of dictionaries; a list of pairs of
       nodes, or of longer tuples, whose weights are asked for by position. Names are taken as they are, integers
@@ -96,6 +100,10 @@ def load_graph(
         name, if its two ends are words such as source, target or id_1, id_2, if they are words above columns of
         numbers, or if another column of numbers has a title such as weight or length; a first line that may be
         titles or an edge is refused.
+    tolerance : float, optional
+        For lines, polygons and meshes: the distance within which ends, borders or vertices are the same, in the
+        unit of the coordinates. Default: 1e-4 of the median length of lines, outlines or sides (notes); 0:
+        coordinates must be equal.
     memory_limit : int, optional
         Maximum number of bytes for reading a file. Default: the available memory; a matrix in a file must then
         have at most 10^6 rows, or 100 per entry, because one with more is considered damaged. A row takes up to 48
@@ -117,7 +125,8 @@ def load_graph(
     TypeError, ValueError
         If the source is of none of these kinds; if a file is not a plain file, or is empty, truncated, ragged or
         of unknown format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative
-        (with its edge).
+        (with its edge); if the index of a map of polygons has repeated names; if `tolerance` is a quarter of the
+        median length or more, or the source has no coordinates.
     ImportError
         If an STL, PLY or OFF file is read without trimesh.
 
@@ -128,7 +137,9 @@ def load_graph(
         everywhere is not used because `weight` is not given; if `weight` is named like a distance and
         `weight_is` is not given; if parallel edges without weights are counted once, in a directed graph or in
         a multigraph of networkx that is no road graph (no `crs`); if a `MultiDiGraph` without `crs` loses its
-        directions though `directed` is not given.
+        directions though `directed` is not given; if most areas of a map have no neighbour, or its lines fall into
+        many parts; if borders overlap, or many of them have gaps between them; if more than a tenth of the ends of
+        lines are joined by the default tolerance; if lines have several parts; if lengths seem to be in degrees.
 
     Notes
     -----
@@ -144,10 +155,18 @@ def load_graph(
     `osmnx.graph_to_gdfs(G, nodes=False)` are the nodes. Edges are joined whatever their directions. The two
     directions of a street are two nodes, joined as any two edges with a common end are, and so are parallel edges;
     where both directions have the same value, make the graph undirected first
-    (`osmnx.convert.to_undirected(G)`). Lines of a map meet where they end at the same coordinates, and not where
-    they cross. Every joined pair has the weight 1; distances d give it the distance between the midpoints,
+    (`osmnx.convert.to_undirected(G)`). Lines of a map meet where they end within the tolerance, and not where they
+    cross. Every joined pair has the weight 1; distances d give it the distance between the midpoints,
     (d_a + d_b) / 2, and similarities their harmonic mean. A node with k edges joins all k (k - 1) / 2 pairs of
     them, which takes about 200 bytes a pair.
+
+    **Maps.** Areas are neighbours if they have a border of any length in common exactly, or if their borders run
+    along each other within the tolerance for more than four times its length, whatever their vertices; not if they
+    touch at a corner. Areas that overlap by more are neighbours, too, with a warning. Ends of lines that lie
+    within the tolerance of each other, directly or through others, are one node; it is smaller where lines are
+    shorter than four times the tolerance, so that no line vanishes. Each part of a MultiLineString is an edge:
+    lengths, times and costs (weight_is="distance", or so named) are shared among the parts by their lengths, and
+    other weights are those of the whole line. A map of 10,000 areas takes a few seconds.
 
     **Edge lists** are UTF-8 text. Comments are lines that begin with `#` or `%` and white space (or nothing more),
     and those above the first edge that begin with one of the two, unless the nodes in them come again below; all
@@ -208,13 +227,17 @@ def load_graph(
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
     if on_edges:
-        return _line_graph(source, weights, directed, columns, header, memory_limit)
+        return _line_graph(source, weights, directed, columns, header, tolerance, memory_limit)
     if isinstance(source, str | bytes | os.PathLike):
         path = Path(checks.path("source", source))
         with named(path):
-            return _from_file(path, weights, directed, columns, header, memory_limit)
+            return _from_file(path, weights, directed, columns, header, tolerance, memory_limit)
     if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
-        return _from_edge_list("row", maps.edges_of_map(source, weights.name), weights, bool(directed))
+        found = maps.edges_of_map(source, weights.name, weights.said, tolerance)
+        return _from_edge_list("row", found.edges, weights, bool(directed), found)
+    if not isinstance(source, Graph) and hasattr(source, "vertices") and hasattr(source, "faces"):
+        return _from_plain_mesh(source, weights, directed, tolerance)
+    _refuse_tolerance(tolerance, f"a {type(source).__name__}")
     as_table = tables.is_table(source)
     as_plain = python_lists.is_plain(source)
     if header is not None or (columns is not None and not (as_table or as_plain)):
@@ -243,21 +266,7 @@ def load_graph(
                 "drops directions, Graph(graph.adjacency, directed=True) gives every edge both",
             )
         return source
-    if hasattr(source, "vertices") and hasattr(source, "faces"):
-        return _from_plain_mesh(source, weights, directed)
-    other = other_graph(source)
-    if other is not None:
-        return _from_other(other, weights, directed)
-    matrix = other_matrix(source)
-    if matrix is not None:
-        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
-        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
-    raise checks.type_error(
-        "source",
-        "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of networkx, igraph, "
-        "rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, NumPy or torch, a PyG Data, a "
-        f"trimesh.Trimesh or a Graph, got {checks.describe(source)}; graphrf.from_edges takes arrays of edges",
-    )
+    return _from_another_library(source, weights, directed)
 
 
 # -- sources of load_graph -----------------------------------------------------------------------------
@@ -269,10 +278,13 @@ def _from_file(
     directed: bool | None,
     columns: tuple[str | int, str | int] | None,
     header: bool | None,
+    tolerance: float | None,
     memory_limit: int | None,
 ) -> Graph:
     checked_size(path)
     kind = text_files.suffix(path)
+    if kind not in meshes.MESH_SUFFIXES:
+        _refuse_tolerance(tolerance, str(path))
     as_edges = kind in text_files.EDGE_LIST_SUFFIXES
     if kind == ".mtx":
         as_edges = not matrix_files.is_matrix_market(path)
@@ -285,7 +297,7 @@ def _from_file(
     if header is not None or columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
-        return _from_plain_mesh(path, weights, directed, memory_limit)
+        return _from_plain_mesh(path, weights, directed, tolerance, memory_limit)
     if kind in (".gml", ".graphml"):
         network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
         return _from_networkx(network(path, memory_limit), weights, directed)
@@ -295,7 +307,7 @@ def _from_file(
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(meshes.MESH_SUFFIXES)}), "
-        "each also with .gz"
+        f"each also with .gz{reader_of(path)}"
     )
 
 
@@ -305,6 +317,7 @@ def _line_graph(
     directed: bool | None,
     columns: tuple[str | int, str | int] | None,
     header: bool | None,
+    tolerance: Any,
     memory_limit: int | None,
 ) -> Graph:
     """The graph of the edges of a source: see `line_graphs`."""
@@ -317,14 +330,15 @@ def _line_graph(
     weights.check()
     columns = _two_columns(columns)
     if not isinstance(source, str | bytes | os.PathLike):
-        return line_graphs.line_graph(source, weights, columns)
+        return line_graphs.line_graph(source, weights, columns, tolerance)
+    _refuse_tolerance(tolerance, "a file of edges")
     path = Path(checks.path("source", source))
     with named(path):
         checked_size(path)
         kind = text_files.suffix(path)
         if kind in (".gml", ".graphml"):
             network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
-            return line_graphs.line_graph(network(path, memory_limit), weights, columns)
+            return line_graphs.line_graph(network(path, memory_limit), weights, columns, None)
         if kind not in text_files.EDGE_LIST_SUFFIXES:
             raise checks.value_error("on", f"= 'edges' needs a list of edges, GML or GraphML, got {path.name}")
         edges = text_files.read_edge_list(
@@ -352,6 +366,22 @@ def _from_table(table: Any, weights: Weights, directed: bool | None, columns: An
     return _from_edge_list("row", edges, weights, bool(directed))
 
 
+def _from_another_library(source: Any, weights: Weights, directed: bool | None) -> Graph:
+    other = other_graph(source)
+    if other is not None:
+        return _from_other(other, weights, directed)
+    matrix = other_matrix(source)
+    if matrix is not None:
+        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
+        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
+    raise checks.type_error(
+        "source",
+        "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of networkx, igraph, "
+        "rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, NumPy or torch, a PyG Data, a "
+        f"trimesh.Trimesh or a Graph, got {checks.describe(source)}; graphrf.from_edges takes arrays of edges",
+    )
+
+
 def _from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Graph:
     weights.check()
     keep = graph.directed if directed is None else directed
@@ -377,7 +407,9 @@ def _from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> G
     return Graph(adjacency, nodes=graph.nodes, directed=keep)
 
 
-def _from_edge_list(place: str, edges: text_files.EdgeList, weights: Weights, directed: bool) -> Graph:
+def _from_edge_list(
+    place: str, edges: text_files.EdgeList, weights: Weights, directed: bool, found: maps.MapEdges | None = None
+) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
         values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
@@ -386,8 +418,11 @@ def _from_edge_list(place: str, edges: text_files.EdgeList, weights: Weights, di
     if weights.given is None:
         remarks.append(notices.of_unused_weight(edges.others))
         remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))
+    graph = Graph(adjacency, nodes=edges.nodes, directed=directed)
+    if found is not None:
+        remarks += found.notices(graph)
     notices.warn_together(remarks)
-    return Graph(adjacency, nodes=edges.nodes, directed=directed)
+    return graph
 
 
 def _from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
@@ -486,10 +521,17 @@ def _from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind)
 
 
-def _from_plain_mesh(mesh: Any, weights: Weights, directed: bool | None, memory_limit: int | None = None) -> Graph:
+def _from_plain_mesh(
+    mesh: Any, weights: Weights, directed: bool | None, tolerance: Any, memory_limit: int | None = None
+) -> Graph:
     _refuse_weights(weights, "a mesh; graphrf.from_mesh has weights=")
-    graph = from_mesh(mesh, memory_limit=memory_limit)
+    graph = from_mesh(mesh, tolerance=tolerance, memory_limit=memory_limit)
     return _with_directions(graph) if directed else graph
+
+
+def _refuse_tolerance(tolerance: Any, what: str) -> None:
+    if tolerance is not None:
+        raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r} for {what}")
 
 
 def _refuse_weights(weights: Weights, what: str) -> None:

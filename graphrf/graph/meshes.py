@@ -1,10 +1,11 @@
-"""Triangle meshes as edges: which faces or vertices are neighbours, and how strongly."""
+"""Meshes, read from files and other objects, and the weights of their edges."""
 
 from __future__ import annotations
 
 import io
 import logging
 import re
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from graphrf._base import checks, lazy
 from graphrf._base.files.foreign import foreign, read_bytes
 from graphrf._base.warn import warn
 from graphrf.graph.files.obj_files import read_obj
+from graphrf.graph.files.off_files import read_off
+from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.files.text_files import suffix
+from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
+from graphrf.graph.geometry.joining import checked_tolerance, join_places
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to 66, for OFF.
@@ -25,78 +30,138 @@ _MESH = 100.0
 _RIGHT = 1e-6
 
 
-def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (V, 3) and triangles (F, 3) of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
+def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, Faces]:
+    """Vertices (V, 3) and faces of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
+    faces: Any
     if isinstance(mesh, Path):
         vertices, faces = _read(mesh, memory_limit)
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
+        _tell_of_halves(faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
-        vertices, faces = (checks.array("mesh", part) for part in mesh)
+        vertices, faces = checks.array("mesh", mesh[0]), _rows(mesh[1])
     else:
         raise checks.type_error(
             "mesh", f"must be a path, a trimesh.Trimesh or a pair (vertices, faces), got {checks.describe(mesh)}"
         )
     if vertices.ndim != 2 or vertices.shape[1] != 3 or vertices.dtype.kind not in "iuf":
         raise checks.value_error("mesh", f"must have vertices of shape (V, 3), got {checks.describe(vertices)}")
-    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-        raise checks.value_error(
-            "mesh",
-            f"must have triangles, integers of shape (F, 3), got {checks.describe(faces)}; "
-            "split other polygons into triangles first",
-        )
+    return checks.finite("mesh vertices", vertices.astype(np.float64)), _checked(faces, len(vertices))
+
+
+def _checked(faces: Faces | np.ndarray, n_vertices: int) -> Faces:
+    """Faces, once they are known to name vertices that exist."""
+    if isinstance(faces, np.ndarray):
+        if faces.ndim != 2 or faces.shape[1] < 3 or faces.dtype.kind not in "iu":
+            raise checks.value_error(
+                "mesh",
+                "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
+                f"of corners, got {checks.describe(faces)}",
+            )
+        faces = Faces.of_rows(faces)
     if len(faces) == 0:
         raise checks.value_error("mesh", "must have at least one face, got none")
-    if faces.min() < 0 or faces.max() >= len(vertices):
-        bad = int(faces.min()) if faces.min() < 0 else int(faces.max())
+    low, high = int(faces.corners.min()), int(faces.corners.max())
+    if low < 0 or high >= n_vertices:
         raise checks.value_error(
-            "mesh", f"must have faces of vertices in [0, {len(vertices) - 1}], got vertex {bad}"
+            "mesh", f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}"
         )
-    return checks.finite("mesh vertices", vertices.astype(np.float64)), faces.astype(np.int64)
+    return Faces(faces.corners.astype(np.int64), faces.starts)
 
 
-def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and triangles of a mesh file as they stand there; those of STL, which lists corners, are joined.
+def _rows(faces: Any) -> Any:
+    """Faces of a pair of arrays: lists of corners of several lengths as `Faces`, others as an array."""
+    if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable):
+        return checks.array("mesh", faces)
+    rows = list(faces)
+    if len({len(row) if isinstance(row, Sized) else -1 for row in rows}) < 2:
+        return checks.array("mesh", rows)
+    for number, row in enumerate(rows):
+        corners = checks.array("mesh", row)
+        if corners.ndim != 1 or len(corners) < 3 or corners.dtype.kind not in "iu":
+            raise checks.value_error(
+                "mesh", f"must have faces of three or more integers, got {checks.describe(row)} as face {number}"
+            )
+    return Faces.of_rows(rows)
+
+
+def _tell_of_halves(triangles: np.ndarray) -> None:
+    """Warn if a mesh of trimesh, which holds triangles only, was made of quadrilaterals."""
+    if triangles.ndim != 2 or triangles.shape[1] != 3:
+        return
+    count = halves_of_quads(triangles)
+    if count > 1:
+        first = len(triangles) - 2 * count
+        warn(
+            f"the nodes are the {len(triangles):,} triangles of the Trimesh, which seems to have split {count:,} "
+            f"quadrilaterals: triangles k and k + {count} are halves of one, for k from {first} to "
+            f"{first + count - 1}. Pass the path of the file, or (vertices, faces) with four corners a face, to "
+            "have a node for each face"
+        )
+
+
+def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
+    """Vertices and faces of a mesh file as they stand there; those of STL, which lists corners, are joined.
 
     trimesh's own processing is left out: it drops faces with a coordinate that is no number, and joins places
     closer than 1e-8 in the unit of the file, whatever that is.
     """
     kind = suffix(path)
-    content = read_bytes(path, _MESH, memory_limit)
     if kind not in MESH_SUFFIXES:
-        raise ValueError(f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz)")
-    if kind == ".obj":
-        with foreign(path, "OBJ mesh"):
-            vertices, faces = read_obj(content)
-        return _with_triangles(path, vertices, faces)
-    trimesh = lazy.need("trimesh", "reading STL, PLY and OFF meshes")
-    # Textures are left alone: they would be looked for in other files.
-    options: dict[str, Any] = {"process": False, **({"skip_materials": True} if kind == ".ply" else {})}
+        raise ValueError(
+            f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz){reader_of(path)}"
+        )
+    content = read_bytes(path, _MESH, memory_limit)
+    if kind in (".obj", ".off"):
+        with foreign(path, f"{kind[1:].upper()} mesh"):
+            vertices, faces = read_obj(content) if kind == ".obj" else read_off(content)
+    else:
+        vertices, faces = _read_by_trimesh(path, kind, content)
+    if not len(faces):
+        raise ValueError(f"{path} holds no faces; a mesh with faces was wanted")
+    return vertices, faces
+
+
+def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray, Faces]:
+    trimesh = lazy.need("trimesh", "reading STL and PLY meshes")
+    # Textures are left alone: they would be looked for in other files, and vertices be numbered by them.
+    options = {"process": False, **({"skip_materials": True, "fix_texture": False} if kind == ".ply" else {})}
     if kind == ".stl":
         content = _one_solid(content)
-    elif kind == ".off":
-        # trimesh knows comments above the counts only.
-        content = re.sub(rb"#[^\r\n]*", b"", content)
     log = logging.getLogger("trimesh")
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
         log.addHandler(logging.NullHandler())
     with foreign(path, f"{kind[1:].upper()} mesh"):
-        loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
+        try:
+            loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
+        except ValueError as error:
+            if "unexpected length" not in str(error):
+                raise
+            raise ValueError(
+                f"{error} It is damaged or truncated, or it has faces of several sizes in binary form, which "
+                "trimesh does not read: export it as text (ASCII), or as OBJ"
+            ) from None
         vertices = np.asarray(getattr(loaded, "vertices", np.zeros((0, 3))))
-        faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3), dtype=np.int64)))
+        faces = Faces.of_rows(np.asarray(getattr(loaded, "faces", np.zeros((0, 3), dtype=np.int64))))
+        if kind == ".ply" and len(faces):
+            faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
     _check_whole(path, content, kind, len(faces))
-    vertices, faces = _with_triangles(path, vertices, faces)
-    if kind == ".stl" and np.isfinite(vertices).all():
+    if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
         with foreign(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
     return vertices, faces
 
 
-def _with_triangles(path: Path, vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if not len(faces):
-        raise ValueError(f"{path} holds no triangles; a mesh with faces was wanted")
-    return vertices, faces
+def _polygons(held: Mapping[str, Any], triangles: Faces) -> Faces:
+    """The faces of a PLY file as trimesh read them, before it split them into triangles."""
+    if held["length"] == len(triangles):
+        return triangles
+    data = held["data"]
+    titles = list(data) if isinstance(data, dict) else list(data.dtype.names)
+    title = next((name for name in ("vertex_index", "vertex_indices") if name in titles), titles[0])
+    rows = data[title] if isinstance(data, dict) else data[title]["f1"]
+    return Faces.of_rows(rows if rows.ndim == 2 else [np.asarray(row, dtype=np.int64) for row in rows])
 
 
 def _one_solid(content: bytes) -> bytes:
@@ -111,7 +176,7 @@ def _stl_size(content: bytes) -> int:
     return 84 + 50 * int.from_bytes(content[80:84], "little")
 
 
-def _joined(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
     """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are of common size.
 
     Coordinates below 1, and such as would overflow the integers that trimesh compares, are scaled first.
@@ -120,16 +185,15 @@ def _joined(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.nda
 
     exponent = int(np.frexp(np.abs(vertices).max())[1])
     exponent = 0 if 0 < exponent < 30 else exponent
-    mesh = trimesh.Trimesh(np.ldexp(vertices, -exponent), faces, process=False)
+    mesh = trimesh.Trimesh(np.ldexp(vertices, -exponent), faces.triangles(), process=False)
     mesh.merge_vertices()
-    return np.ldexp(np.asarray(mesh.vertices), exponent), np.asarray(mesh.faces)
+    return np.ldexp(np.asarray(mesh.vertices), exponent), Faces.of_rows(np.asarray(mesh.faces))
 
 
 def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
     """Refuse a file that ends early, which trimesh reads without a word as far as it goes.
 
-    PLY and OFF declare how many faces they have (polygons become more triangles), binary STL its size; text STL
-    ends with a word of its own.
+    PLY declares how many faces it has, binary STL its size; text STL ends with a word of its own.
     """
     way_out = "it is damaged or truncated: fetch it again"
     if kind == ".stl":
@@ -140,47 +204,44 @@ def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
                 f"that it declares (it has {len(content):,}); {way_out}"
             )
         return
-    declaration = {
-        ".ply": rb"[\r\n][ \t]*element\s+face\s+(\d+)",  # not within a comment
-        ".off": rb"OFF\s+(?:#[^\n]*\n\s*)*\+?\d+\s+\+?(\d+)",
-    }.get(kind)
-    found = re.search(declaration, content[:10_000]) if declaration else None
+    found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])  # not within a comment
     if found and n_faces < int(found[1]):
         what = f"{path} is not a whole {kind[1:].upper()} mesh"
         raise ValueError(f"{what}: it declares {int(found[1]):,} faces and holds {n_faces:,}; {way_out}")
 
 
-def weld(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first vertex at every distinct place (its position, ascending), and the faces on these vertices."""
-    # Adding zero turns -0.0 into 0.0, so that the two are one place.
-    _, first, inverse = np.unique(vertices + 0.0, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[np.ravel(inverse)][faces]
+def weld(
+    vertices: np.ndarray, faces: Faces, tolerance: float | None, exponent: int = 0
+) -> tuple[np.ndarray, Faces, str]:
+    """The first vertex at every distinct place (its position, ascending), the faces on these, and a remark.
 
-
-def face_pairs(faces: np.ndarray) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2).
-
-    A side of three or more faces joins none of them: it belongs to no surface there (trimesh has it so too).
+    The tolerance is in the unit of `vertices` times 2^exponent.
     """
-    sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
-    owner = np.repeat(np.arange(len(faces)), 3)
-    real = sides[:, 0] != sides[:, 1]
-    sides, owner = sides[real], owner[real]
-    order = np.lexsort((owner, sides[:, 1], sides[:, 0]))
-    sides, owner = sides[order], owner[order]
-    starts = np.flatnonzero(np.r_[True, (sides[1:] != sides[:-1]).any(axis=1)]) if len(sides) else order
-    twice = starts[np.diff(np.r_[starts, len(sides)]) == 2]
-    pairs = np.column_stack([owner[twice], owner[twice + 1]])
-    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    sides = side_pairs(faces)
+    lengths = np.linalg.norm(vertices[sides[:, 0]] - vertices[sides[:, 1]], axis=1)
+    if tolerance is None:
+        reach = checked_tolerance(None, lengths, "the sides")
+    else:
+        reach = np.ldexp(checked_tolerance(tolerance, np.ldexp(lengths, exponent), "the sides"), -exponent)
+    exact = join_places(vertices, sides, 0.0)
+    places, faces = exact.first, Faces(exact.group[faces.corners], faces.starts)
+    # Within a tolerance, only the rims of pieces are joined: sides that belong to a single face.
+    pairs, count = np.unique(faces.sides()[0], axis=0, return_counts=True)
+    rim = np.zeros(len(places), dtype=bool)
+    rim[pairs[count == 1]] = True
+    joined = join_places(vertices[places], pairs, reach, rim)
+    remark = ""
+    if tolerance is not None and joined.n_left:
+        remark = (
+            f"{joined.n_left:,} vertices stay apart although others are within tolerance={tolerance:g}: sides "
+            "there are shorter than four times that"
+        )
+    return places[joined.first], Faces(joined.group[faces.corners], faces.starts), remark
 
 
-def vertex_pairs(faces: np.ndarray) -> np.ndarray:
-    """Distinct pairs of vertices that a side of a face joins, shape (E, 2)."""
-    sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
-    return np.unique(sides[sides[:, 0] != sides[:, 1]], axis=0)
+def usual_alone(n: int) -> float:
+    """The share of the elements of a mesh that may have no neighbour."""
+    return 0.01 if n >= 100 else 0.5
 
 
 def inverse_lengths(lengths: np.ndarray) -> np.ndarray:

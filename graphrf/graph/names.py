@@ -50,6 +50,11 @@ class NodeNames:
         return any(issubclass(kind, tuple) for kind in self._kinds)
 
     @cached_property
+    def _lowest(self) -> int:
+        """The smallest name that is an integer, of graphs that have one."""
+        return min(int(name) for name in self._nodes if is_integer(name))  # type: ignore[call-overload]
+
+    @cached_property
     def _table(self) -> dict[Hashable, int]:
         return {name: position for position, name in enumerate(self._nodes)}
 
@@ -231,16 +236,22 @@ class NodeNames:
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
         """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
         table, listed = self._table, array.tolist()
-        named = [table.get(node, table.get(str(node), -1)) for node in listed]
-        if -1 in named or named == listed:
-            return  # these can only be positions, or are the same in both ways
+        named = [table.get(node, table.get(str(node))) for node in listed]
+        if named == listed:
+            return
+        # An integer below all names can only be a position; one among them may be the name of a node that was left
+        # out, such as a vertex of a mesh at the place of another.
+        if None in named and (not self.has_integers or min(listed) < self._lowest):
+            return
         name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
+        place = f"no node is named {name}"
+        if position is not None:
+            place = f"the node named {short(self._nodes[position])} is at position {position}"
         raise checks.value_error(
             argument,
-            "must say whether integers are names or positions, because in this graph they can be both: the "
-            f"node named {short(self._nodes[position])} is at position {position}, and the node at position "
-            f"{name} is named {short(self._nodes[name])}; graph.index(...) takes names, graph.positions(...) "
-            "takes positions",
+            "must say whether integers are names or positions, because in this graph they can be both: "
+            f"{place}, and the node at position {name} is named {short(self._nodes[name])}; graph.index(...) "
+            "takes names, graph.positions(...) takes positions",
         )
 
 

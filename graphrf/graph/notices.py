@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from graphrf._base.files.foreign import listed, short
 from graphrf._base.warn import warn
 
@@ -18,9 +20,9 @@ _DISTANCES = frozenset(
 )
 # A graph of positions may have so many nodes, and so many for each edge, before they look like identifiers.
 _FEW_NODES = 1000
-# A mesh of so many faces may have this share without a neighbour.
-_FEW_ELEMENTS, _ISOLATED = 100, 0.01
 _NODES_PER_EDGE = 100
+# Roads are as long as straight lines but for this factor.
+_STRAIGHT = 3.0
 
 
 def warn_together(notices: Iterable[str]) -> None:
@@ -83,12 +85,52 @@ def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
     )
 
 
-def of_isolated(what: str, n_isolated: int, n: int, weld: bool) -> str:
-    """Warning about faces or vertices of a mesh without neighbours, if they are many."""
-    if n < _FEW_ELEMENTS or n_isolated <= _ISOLATED * n:
+def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0) -> str:
+    """Warning about a graph of which many nodes have no edge, or that falls into many parts.
+
+    Parameters
+    ----------
+    what : str
+        What the nodes are called, such as "areas".
+    graph : Graph
+    way_out : str
+        What to do.
+    alone : float
+        The share of nodes that may have no edge (self-loops aside).
+    together : float
+        The share of nodes that the largest part should have at least.
+    """
+    n, loops = graph.n_nodes, graph.adjacency.diagonal() != 0
+    entries = np.diff(graph.adjacency.indptr)
+    if graph.directed:
+        entries = entries + np.bincount(graph.adjacency.indices, minlength=n) - loops
+    n_alone = int((entries == loops).sum())
+    if n < 2 or not (together or n_alone > alone * n):
         return ""
-    way_out = "round vertices that are nearly at one place" if weld else "pass weld=True if vertices repeat"
-    return f"{n_isolated:,} of the {n:,} {what} have no neighbour, so nothing is learned about them: {way_out}"
+    sizes = np.bincount(graph.components())
+    if n_alone <= alone * n and sizes.max() >= together * n:
+        return ""
+    alone_ones = f"{n_alone:,} of the {n:,} {what} have no edge, and " if n_alone else ""
+    return (
+        f"{alone_ones}the largest of the {sizes.size:,} parts of the graph has {int(sizes.max()):,} of the {n:,} "
+        f"{what}; values in one part tell nothing about the others{': ' if way_out else ''}{way_out}"
+    )
+
+
+def look_like_degrees(places: np.ndarray) -> bool:
+    """True if coordinates, shape (n, 2), may be longitudes and latitudes, and those of a place far from 0, 0."""
+    if not len(places) or not (np.abs(places) <= (180.0, 90.0)).all():
+        return False
+    low, high = places.min(axis=0), places.max(axis=0)
+    return bool(0 < np.linalg.norm(high - low) < np.linalg.norm(low + high) / 2)
+
+
+def of_degrees(what: str, way_out: str) -> str:
+    """Warning about distances in degrees."""
+    return (
+        f"{what} seems to be in degrees, because the coordinates look like longitudes and latitudes; a degree of "
+        f"longitude is shorter than one of latitude: {way_out}"
+    )
 
 
 def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:

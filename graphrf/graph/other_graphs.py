@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
 from graphrf.graph.edges import host_array
+from graphrf.graph.notices import look_like_degrees
 
 
 class OtherGraph(NamedTuple):
@@ -175,10 +176,16 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
     They are if the coordinates are, and hardly any edge is shorter, nor most much longer, than the line between
     its ends.
     """
-    if values is None or not in_degrees(graph.graph.get("crs")):
+    known = in_degrees(graph.graph.get("crs"))
+    if values is None or known is False:
         return ""
     places = {node: (data.get("x", np.nan), data.get("y", np.nan)) for node, data in graph.nodes(data=True)}
-    ends = np.array([(places[u], places[v]) for u, v in graph.edges()], dtype=np.float64).reshape(-1, 2, 2)
+    try:
+        ends = np.array([(places[u], places[v]) for u, v in graph.edges()], dtype=np.float64).reshape(-1, 2, 2)
+    except (TypeError, ValueError):
+        return ""
+    if known is None and not look_like_degrees(ends.reshape(-1, 2)):
+        return ""
     straight = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
     far = straight > 0
     if not far.any():
@@ -187,9 +194,8 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
     if few < 0.99 or half > 3:
         return ""
     return (
-        f"the lengths in {attribute!r} are in degrees, like the coordinates of the nodes (crs "
-        f"{graph.graph['crs']}), so that streets to the east seem longer than those to the north: project the "
-        "graph, or measure lengths in metres (osmnx.distance.add_edge_lengths)"
+        f"the lengths in {attribute!r} seem to be in degrees, like the coordinates of the nodes, so that streets "
+        "to the east seem longer than those to the north: project the graph, or measure lengths in metres (osmnx.distance.add_edge_lengths)"
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
+import struct
 import types
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from graphrf.graph import meshes
 from graphrf.graph.builders import from_mesh
+from graphrf.graph.graph import given_nodes
 from graphrf.graph.loaders import load_graph
 from tests.support.bounds import within
 
@@ -33,7 +36,8 @@ def test_a_tetrahedron_joins_all_faces_and_all_vertices():
 
 def test_faces_that_share_only_a_corner_are_not_joined():
     vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], dtype=float)
-    assert from_mesh((vertices, np.array([[0, 1, 2], [0, 3, 4]]))).n_edges == 0
+    with pytest.warns(UserWarning, match="2 of the 2 faces have no edge"):
+        assert from_mesh((vertices, np.array([[0, 1, 2], [0, 3, 4]]))).n_edges == 0
 
 
 def test_inverse_length_is_mean_over_distance_of_centroids_or_vertices():
@@ -89,6 +93,7 @@ def test_a_right_angle_is_no_edge_and_no_warning():
         assert graph.n_edges == 4
 
 
+@pytest.mark.filterwarnings("ignore:.* have no edge")
 def test_repeated_and_degenerate_faces_are_legal():
     faces = np.array([[0, 1, 2], [0, 2, 3], [0, 2, 3], [1, 1, 2], [3, 3, 3]])
     for on in ("faces", "vertices"):
@@ -113,14 +118,16 @@ def test_twin_faces_at_one_place_have_the_weight_of_the_closest_distinct_pair():
 
 def test_a_side_of_three_faces_joins_none():
     vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1]], dtype=float)
-    assert from_mesh((vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]])).n_edges == 0
+    with pytest.warns(UserWarning, match="3 of the 3 faces have no edge"):
+        assert from_mesh((vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]])).n_edges == 0
 
 
 def test_welding_joins_vertices_at_one_place_and_keeps_the_first_as_name():
     split = CORNERS[[3, 0, 1, 2, 0, 2]]  # the diagonal's ends twice
     split[4] = -0.0  # the same place as 0.0
     faces = np.array([[1, 2, 3], [4, 5, 0]])
-    assert from_mesh((split, faces), weld=False).n_edges == 0
+    with pytest.warns(UserWarning, match="2 of the 2 faces have no edge.* pass weld=True if vertices repeat"):
+        assert from_mesh((split, faces), weld=False).n_edges == 0
     assert from_mesh((split, faces)).n_edges == 1
     graph = from_mesh((split, faces), on="vertices")
     assert list(graph.nodes) == [0, 1, 2, 3]
@@ -139,8 +146,10 @@ def test_vertices_without_faces_are_isolated_nodes():
     [
         (3, TypeError, "`mesh` must be a path, a trimesh.Trimesh or a pair"),
         ((CORNERS[:, :2], HALVES), ValueError, r"vertices of shape \(V, 3\)"),
-        ((CORNERS, np.array([[0, 1, 2, 3]])), ValueError, "triangles.*split other polygons"),
-        ((CORNERS, HALVES.astype(float)), ValueError, "triangles, integers"),
+        ((CORNERS, np.array([[0, 1]])), ValueError, r"integers of shape \(F, 3\), or \(F, k\) for polygons"),
+        ((CORNERS, HALVES.astype(float)), ValueError, r"integers of shape \(F, 3\)"),
+        ((CORNERS, [[0, 1, 2, 3], [0, 1]]), ValueError, "three or more integers, got .* as face 1"),
+        ((CORNERS, [[0, 1, 2, 3], [0, 1, 2.5]]), ValueError, "three or more integers, got .* as face 1"),
         ((CORNERS, np.zeros((0, 3), dtype=int)), ValueError, "at least one face"),
         ((CORNERS, np.array([[0, 1, 4]])), ValueError, r"vertices in \[0, 3\], got vertex 4"),
         ((CORNERS, np.array([[0, 1, -1]])), ValueError, "got vertex -1"),
@@ -251,7 +260,7 @@ def test_obj_polygons_colours_comments_and_continued_lines(tmp_path):
         "f 1/1/1 2/1/1 3/1/1 4/1/1 # a square\nl 1 2\nf 1 2 5\nv 1 -1 0\n"
     )
     graph = from_mesh(obj(tmp_path, text))
-    np.testing.assert_array_equal(dense(graph), [[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(dense(graph), [[0, 1], [1, 0]])
     assert list(from_mesh(obj(tmp_path, text), on="vertices").nodes) == [0, 1, 2, 3, 4]
 
 
@@ -265,7 +274,7 @@ def test_obj_polygons_colours_comments_and_continued_lines(tmp_path):
         ("f 1 2 3.5", "line 4: the corners of a face are integers"),
         ("f 1 2 0_3", "line 4: the corners of a face are integers"),
         ("v 1 2", "line 4: a vertex has three numbers, got 'v 1 2'"),
-        ("l 1 2", "holds no triangles"),
+        ("l 1 2", "holds no faces"),
     ],
 )
 def test_damaged_obj_is_refused_with_its_line(tmp_path, line, message):
@@ -273,7 +282,7 @@ def test_damaged_obj_is_refused_with_its_line(tmp_path, line, message):
         from_mesh(obj(tmp_path, f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{line}\n"))
 
 
-@pytest.mark.filterwarnings("ignore:.*have no neighbour")  # the triangles are apart
+@pytest.mark.filterwarnings("ignore:.*have no edge")  # the triangles are apart
 @pytest.mark.parametrize("kind", ["obj", "stl"])
 def test_materials_and_solids_take_linear_time(tmp_path, kind):
     """trimesh takes about a minute for each of these two, a mesh for a material or a solid."""
@@ -314,9 +323,128 @@ def test_a_missing_mesh_is_a_missing_file(tmp_path):
 def test_many_faces_without_a_neighbour_are_told():
     corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     apart = np.concatenate([corners + [3 * k, 0, 0] for k in range(120)]), np.arange(360).reshape(-1, 3)
-    with pytest.warns(UserWarning, match="120 of the 120 faces have no neighbour.* round vertices"):
+    with pytest.warns(UserWarning, match="120 of the 120 faces have no edge.* pass tolerance="):
         from_mesh(apart)
     with pytest.warns(UserWarning, match="pass weld=True"):
         from_mesh(apart, weld=False)
     from_mesh(apart, on="vertices")
-    from_mesh((apart[0][:270], apart[1][:90]))  # few faces may all be apart
+    few = np.vstack([HALVES, [[4, 5, 6]]])
+    from_mesh((np.vstack([CORNERS, 9 + corners]), few))  # one of three faces may be apart
+
+
+# -- polygons ------------------------------------------------------------------------------------------
+
+CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
+SQUARES = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
+MIXED = [*SQUARES[:3], [2, 3, 7], [2, 7, 6], *SQUARES[4:]]
+
+
+def content_of(kind, faces):
+    """A mesh file of the cube's vertices."""
+    rows = "".join(f"{x:g} {y:g} {z:g}\n" for x, y, z in CUBE)
+    counted = "".join(f"{len(face)} {' '.join(map(str, face))}\n" for face in faces)
+    if kind == "obj":
+        corners = "".join(f"f {' '.join(str(corner + 1) for corner in face)}\n" for face in faces)
+        return ("".join(f"v {row}\n" for row in rows.splitlines()) + corners).encode()
+    if kind == "off":
+        return f"OFF\n8 {len(faces)} 0\n{rows}{counted}".encode()
+    form = "ascii" if kind == "ply" else "binary_little_endian"
+    axes = "".join(f"property float {axis}\n" for axis in "xyz")
+    head = f"ply\nformat {form} 1.0\nelement vertex 8\n{axes}element face {len(faces)}\n"
+    head += "property list uchar int vertex_indices\nend_header\n"
+    if kind == "ply":
+        return (head + rows + counted).encode()
+    listed = b"".join(struct.pack(f"<B{len(face)}i", len(face), *face) for face in faces)
+    return head.encode() + CUBE.astype("<f4").tobytes() + listed
+
+
+@pytest.mark.parametrize("faces", [SQUARES, MIXED], ids=["squares", "mixed"])
+@pytest.mark.parametrize("kind", ["obj", "off", "ply", "binary ply", "arrays"])
+def test_polygons_of_a_mesh_are_its_nodes_in_the_order_of_the_file(tmp_path, kind, faces):
+    """Opposite faces of the cube do not meet; no square is split into triangles."""
+    if "ply" in kind:
+        pytest.importorskip("trimesh")
+    mesh = CUBE, faces
+    if kind != "arrays":
+        mesh = tmp_path / f"cube.{kind[-3:]}"
+        mesh.write_bytes(content_of(kind, faces))
+    if kind == "binary ply" and faces is MIXED:
+        with pytest.raises(ValueError, match=r"faces of several sizes in binary form.* export it as text"):
+            from_mesh(mesh)
+        return
+    sides = [{frozenset(pair) for pair in zip(face, [*face[1:], face[0]], strict=True)} for face in faces]
+    expected = [[float(one is not other and bool(one & other)) for other in sides] for one in sides]
+    np.testing.assert_array_equal(dense(from_mesh(mesh)), expected)
+    vertices = from_mesh(mesh, on="vertices")
+    assert vertices.n_edges == len(set().union(*sides))
+    assert not vertices.has_names
+
+
+def test_centres_and_cotangents_of_polygons():
+    """Along a strip of two squares and a pentagon; on a flat square grid all cotangents are those of squares."""
+    corners = np.array([[x, y, 0] for x in (0, 1, 3) for y in (0, 1)] + [[5, 0, 0], [6, 0.5, 0], [5, 1, 0]], float)
+    faces = [[0, 2, 3, 1], [2, 4, 5, 3], [4, 6, 7, 8, 5]]
+    centres = np.array([corners[face].mean(axis=0) for face in faces])
+    lengths = np.linalg.norm(np.diff(centres, axis=0), axis=1)
+    weights = dense(from_mesh((corners, faces), weights="inverse_length"))
+    np.testing.assert_allclose([weights[0, 1], weights[1, 2]], lengths.mean() / lengths)
+    square = CORNERS / [2, 1, 1], np.array([[0, 1, 2, 3]])
+    expected = [[0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0]]
+    np.testing.assert_allclose(dense(from_mesh(square, on="vertices", weights="cotangent")), expected, atol=1e-15)
+
+
+def test_quadrilaterals_that_trimesh_has_split_are_told():
+    trimesh = pytest.importorskip("trimesh")
+    with pytest.warns(UserWarning, match=r"split 6 quadrilaterals: triangles k and k \+ 6 .*, for k from 0 to 5"):
+        assert from_mesh(trimesh.Trimesh(CUBE, SQUARES, process=False)).n_nodes == 12
+    mixed = trimesh.load_mesh(io.BytesIO(content_of("off", MIXED)), file_type="off", process=False)
+    with pytest.warns(UserWarning, match="split 5 quadrilaterals: .* k from 2 to 6"):
+        from_mesh(mixed)
+    from_mesh(trimesh.creation.box())  # warnings are errors
+
+
+# -- tolerance -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-9, 1e-7, 1e-6])
+def test_corners_of_a_triangle_soup_are_joined_though_they_differ_by_rounding(moved):
+    """As an STL file lists them: the tetrahedra have three corners at each vertex."""
+    rng = np.random.default_rng(0)
+    soup = TETRAHEDRON[SIDES].reshape(-1, 3) + moved * rng.uniform(-1, 1, (12, 3))
+    faces = np.arange(12).reshape(-1, 3)
+    np.testing.assert_array_equal(dense(from_mesh((soup, faces))), 1 - np.eye(4))
+    vertices = from_mesh((soup, faces), on="vertices")
+    assert vertices.nodes == (0, 1, 2, 5)  # the first corner at each place
+    np.testing.assert_array_equal(dense(vertices), 1 - np.eye(4))
+    if moved:
+        with pytest.warns(UserWarning, match="4 of the 4 faces have no edge"):
+            assert from_mesh((soup, faces), tolerance=0).n_edges == 0
+
+
+def test_the_tolerance_of_a_mesh_is_in_its_unit_and_joins_the_rims_of_pieces_only():
+    gap = np.vstack([CORNERS, CORNERS + [2.01, 0, 0]])
+    faces = np.vstack([HALVES, HALVES + 4])
+    for unit in (1e-30, 1.0, 1e30):
+        assert from_mesh((gap * unit, faces)).n_edges == 2
+        assert from_mesh((gap * unit, faces), tolerance=0.02 * unit).n_edges == 3
+    with pytest.raises(ValueError, match="below a quarter of the median length of the sides, which is 2 here"):
+        from_mesh((gap, faces), tolerance=1.0)
+    with pytest.raises(ValueError, match="`tolerance` belongs to weld=True"):
+        from_mesh((gap, faces), tolerance=0.01, weld=False)
+    with pytest.raises(ValueError, match="`tolerance` must be at least 0"):
+        from_mesh((gap, faces), tolerance=-1.0)
+    # Two closed surfaces a hair apart stay two.
+    apart = np.vstack([TETRAHEDRON, TETRAHEDRON + [1 + 1e-6, 0, 0]]), np.vstack([SIDES, SIDES + 4])
+    assert np.unique(from_mesh(apart).components()).size == 2
+    assert from_mesh(apart, on="vertices").n_nodes == 8
+
+
+def test_numbers_of_vertices_that_may_be_positions_are_refused():
+    """Vertex 4 of this file is at the place of vertex 0, so that vertex 5 is node 4."""
+    split = np.vstack([CORNERS, CORNERS[0], [[0, -1, 0]]]), np.array([[0, 1, 2], [0, 2, 3], [4, 5, 1]])
+    graph = from_mesh(split, on="vertices")
+    assert graph.nodes == (0, 1, 2, 3, 5)
+    for numbers in (np.arange(6), np.arange(5), [1, 4], [5, 0]):
+        with pytest.raises(ValueError, match=r"must say whether integers are names|must be positions in"):
+            given_nodes(graph, numbers)
+    np.testing.assert_array_equal(graph.index([5, 0]), [4, 0])

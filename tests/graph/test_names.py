@@ -52,13 +52,24 @@ def test_integers_that_can_be_nothing_else_are_positions():
         given_nodes(graph, nodes)
     given_nodes(graph, [graph.index(3)])
     given_nodes(graph, pickle.loads(pickle.dumps(known)))
-    np.testing.assert_array_equal(given_nodes(graph, np.array([6, 1])), [6, 1])  # no node is named 6
+    named_from_1 = grf.Graph(np.eye(3), nodes=[1, 2, 3])
+    np.testing.assert_array_equal(given_nodes(named_from_1, np.array([0, 2])), [0, 2])  # below all names
     np.testing.assert_array_equal(given_nodes(graph, [2]), [2])  # as a name it is at position 2 too
     np.testing.assert_array_equal(given_nodes(graph), np.arange(7))
     np.testing.assert_array_equal(given_nodes(graph, []), [])
     np.testing.assert_array_equal(given_nodes(grf.Graph(np.eye(4), nodes=[0, 1, 3, 2]), [1, 0]), [1, 0])
     np.testing.assert_array_equal(given_nodes(grf.Graph(np.eye(4)), [3, 1]), [3, 1])
     np.testing.assert_array_equal(given_nodes(grf.Graph(np.eye(3), nodes=["0", "1", "9"]), [1]), [1])
+
+
+def test_an_integer_among_the_names_may_be_that_of_a_node_left_out():
+    """Of vertices 0 to 6 of a mesh, 2 and 5 are at the places of others; vertex 2 is not position 2."""
+    graph = grf.Graph(np.eye(5), nodes=[0, 1, 3, 4, 6])
+    for nodes in ([0, 2], np.arange(5), [2]):
+        with pytest.raises(ValueError, match="no node is named 2, and the node at position 2 is named 3; "):
+            given_nodes(graph, nodes)
+    np.testing.assert_array_equal(given_nodes(graph, graph.positions([0, 2])), [0, 2])
+    np.testing.assert_array_equal(given_nodes(graph, graph.index([0, 3])), [0, 2])
 
 
 def test_what_is_known_to_be_a_position_is_an_array_as_any_other():

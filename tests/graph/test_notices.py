@@ -1,3 +1,4 @@
+import re
 import types
 import warnings
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.graph.notices import of_few_edges
 
 
 def said(call, *args, **options):
@@ -175,3 +177,68 @@ def test_identifiers_taken_as_positions_are_told(tmp_path):
     chunks = [([0], [5000])]
     assert "1 edges make a graph of 5,001 nodes" in said(grf.write_graph, tmp_path / "g", chunks)
     assert grf.write_graph(tmp_path / "g", chunks, n_nodes=5001).n_nodes == 5001
+
+
+# -- few edges ---------------------------------------------------------------------------------------------
+
+
+def test_graphs_of_which_most_nodes_have_no_edge_are_told():
+    pair = grf.from_edges([0], [1], n_nodes=5)
+    text = (
+        "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 areas; values"
+    )
+    assert of_few_edges("areas", pair).startswith(text)
+    assert of_few_edges("areas", pair, "draw them").endswith("nothing about the others: draw them")
+    assert of_few_edges("areas", grf.from_edges([0], [1], n_nodes=4)) == ""
+    loops = grf.from_edges([0, 1, 2, 3], [0, 1, 2, 0])
+    assert of_few_edges("nodes", loops) == ""
+    assert "3 of the 3 nodes" in of_few_edges("nodes", grf.from_edges([0, 1, 2], [0, 1, 2]))
+    directed = grf.from_edges([0, 0], [1, 2], directed=True)  # 1 and 2 have an edge that comes
+    assert of_few_edges("nodes", directed) == ""
+    assert of_few_edges("nodes", grf.Graph(np.zeros((1, 1)))) == ""
+    thirds = grf.from_edges([0, 2, 4], [1, 3, 5])
+    assert of_few_edges("nodes", thirds) == ""
+    assert of_few_edges("nodes", thirds, together=0.5).startswith("the largest of the 3 parts of the graph has 2")
+    assert "1 of the 3 faces" in of_few_edges("faces", grf.from_edges([0], [1], n_nodes=3), alone=0.3)
+
+
+# -- degrees -----------------------------------------------------------------------------------------------
+
+
+def test_lengths_between_longitudes_and_latitudes_of_nodes_are_told():
+    network = nx.Graph()
+    for node, (x, y) in enumerate([(-122.4, 37.7), (-122.41, 37.75), (-122.42, 37.76)]):
+        network.add_node(node, x=x, y=y)
+    network.add_edge(0, 1, length=0.051, metres=5_600.0)
+    network.add_edge(1, 2, length=0.014, metres=1_500.0)
+    assert "'length' seems to be in degrees" in said(
+        grf.load_graph, network, weight="length", weight_is="distance"
+    )
+    for weight in ("metres", None):
+        kind = None if weight is None else "distance"
+        assert said(grf.load_graph, network, weight=weight, weight_is=kind) == ""
+    del network.nodes[0]["x"]
+    assert said(grf.load_graph, network, weight="length", weight_is="distance") == ""
+
+
+# -- formats of others -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"),
+    [
+        ("districts.gpkg", "geopandas.read_file reads this format: pass its result to load_graph"),
+        ("districts.SHP", "geopandas.read_file"),
+        ("districts.geojson", "geopandas.read_file"),
+        ("net.gexf", "networkx.read_gexf reads"),
+        ("net.net", "networkx.read_pajek reads"),
+        ("net.graph", "networkit.readGraph(path, networkit.Format.METIS) reads"),
+        ("net.gal", "libpysal.io.open reads this format: load_graph(libpysal.io.open(path).read())"),
+        ("part.glb", "trimesh.load_mesh reads this format: from_mesh(trimesh.load_mesh(path))"),
+    ],
+)
+def test_files_of_other_formats_name_their_reader(tmp_path, name, reader):
+    (tmp_path / name).write_text("x")
+    for load in (grf.load_graph, grf.from_mesh):
+        with pytest.raises(ValueError, match=re.escape(reader)):
+            load(tmp_path / name)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from array import array
-from itertools import pairwise
 
 import numpy as np
 
 from graphrf._base.files.foreign import short
+from graphrf.graph.geometry.faces import Faces
 
 
-def read_obj(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (V, 3) and triangles (F, 3) of an OBJ file in the order of the file; any fault raises `ValueError`.
+def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
+    """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises `ValueError`.
 
-    Corners are counted from 1 or, where they are negative, back from the last vertex above the face. A polygon
-    becomes the triangles at its first corner. Textures, normals, materials, lines and groups are left aside. Cost:
-    a few seconds for a million lines.
+    Corners are counted from 1 or, where they are negative, back from the last vertex above the face. Textures,
+    normals, materials, lines and groups are left aside. Cost: a few seconds for a million lines.
     """
-    coordinates, corners, lines = array("d"), array("q"), array("q")
+    coordinates, corners, starts, lines = array("d"), array("q"), array("q", [0]), array("q")
     for number, line in enumerate(content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1):
         cells = line.partition(b"#")[0].split()
         if cells[:1] not in ([b"v"], [b"f"]):
@@ -39,15 +38,16 @@ def read_obj(content: bytes) -> tuple[np.ndarray, np.ndarray]:
                 f"line {number}: a face has three corners or more, counted from 1, or from -1 back from the last "
                 f"of the {known} vertices above it; got {short(_text(line))}"
             )
-        for second, third in pairwise(face[1:]):
-            corners.extend((face[0], second, third))
-            lines.append(number)
+        corners.extend(face)
+        starts.append(len(corners))
+        lines.append(number)
     vertices = np.frombuffer(coordinates).reshape(-1, 3)
-    faces = np.frombuffer(corners, dtype=np.int64).reshape(-1, 3)
-    beyond = np.flatnonzero((faces >= len(vertices)).any(axis=1))
+    faces = Faces(np.frombuffer(corners, dtype=np.int64), np.frombuffer(starts, dtype=np.int64))
+    beyond = np.flatnonzero(faces.corners >= len(vertices))
     if beyond.size:
+        face_line = lines[int(np.searchsorted(faces.starts, beyond[0], side="right")) - 1]
         raise ValueError(
-            f"line {lines[beyond[0]]}: a face has the vertex {faces[beyond[0]].max() + 1}, but the file has "
+            f"line {face_line}: a face has the vertex {faces.corners[beyond[0]] + 1}, but the file has "
             f"{len(vertices)} vertices"
         )
     return vertices, faces

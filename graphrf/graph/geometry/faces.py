@@ -1,0 +1,86 @@
+"""The faces of a mesh, triangles or other polygons: their sides, neighbours, centres and triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Polygons: the vertices of all of them in turn, and where each begins, shape (F + 1,)."""
+
+    corners: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray | Sequence[Sequence[int] | np.ndarray]) -> Faces:
+        """Faces of an array, shape (F, k), or of a list of the vertices of each."""
+        if isinstance(rows, np.ndarray) and rows.ndim == 2:
+            return cls(rows.ravel(), np.arange(len(rows) + 1) * rows.shape[1])
+        sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        parts = [np.asarray(row) for row in rows]
+        corners = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        return cls(corners, np.r_[0, np.cumsum(sizes)])
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of vertices of each."""
+        return np.diff(self.starts)
+
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """The two vertices of every side, shape (sum of sizes, 2), the smaller first, and its face."""
+        following = np.arange(1, len(self.corners) + 1)
+        following[self.starts[1:] - 1] = self.starts[:-1]
+        ends = np.sort(np.column_stack([self.corners, self.corners[following]]), axis=1)
+        return ends, np.repeat(np.arange(len(self)), self.sizes)
+
+    def centres(self, vertices: np.ndarray) -> np.ndarray:
+        """The mean of the vertices of each."""
+        return np.add.reduceat(vertices[self.corners], self.starts[:-1], axis=0) / self.sizes[:, None]
+
+    def triangles(self) -> np.ndarray:
+        """Triangles, shape (T, 3), that make up the polygons, all at the first vertex of each."""
+        count = self.sizes - 2
+        face = np.repeat(np.arange(len(self)), count)
+        turn = np.arange(len(face)) - np.repeat(np.cumsum(count) - count, count)
+        first = self.starts[face]
+        return self.corners[np.column_stack([first, first + turn + 1, first + turn + 2])]
+
+
+def face_pairs(faces: Faces) -> np.ndarray:
+    """Distinct pairs of faces that share a side, shape (E, 2).
+
+    A side of three or more faces joins none of them: it belongs to no surface there (trimesh has it so too).
+    """
+    sides, owner = faces.sides()
+    real = sides[:, 0] != sides[:, 1]
+    sides, owner = sides[real], owner[real]
+    order = np.lexsort((owner, sides[:, 1], sides[:, 0]))
+    sides, owner = sides[order], owner[order]
+    starts = np.flatnonzero(np.r_[True, (sides[1:] != sides[:-1]).any(axis=1)]) if len(sides) else order
+    twice = starts[np.diff(np.r_[starts, len(sides)]) == 2]
+    pairs = np.column_stack([owner[twice], owner[twice + 1]])
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+
+
+def side_pairs(faces: Faces) -> np.ndarray:
+    """Distinct pairs of vertices that a side of a face joins, shape (E, 2)."""
+    sides = faces.sides()[0]
+    return np.unique(sides[sides[:, 0] != sides[:, 1]], axis=0)
+
+
+def halves_of_quads(triangles: np.ndarray) -> int:
+    """How many quadrilaterals trimesh seems to have split: m triangles (a, b, c) at the end, then m (c, d, a)."""
+    first, last = triangles[:, [2, 0]], triangles[:, [0, 2]]
+    for place in np.flatnonzero((first[:-1] == last[-1]).all(axis=1))[::-1]:
+        count = len(triangles) - 1 - int(place)
+        begin = len(triangles) - 2 * count
+        if begin >= 0 and (first[begin : begin + count] == last[begin + count :]).all():
+            return count
+    return 0

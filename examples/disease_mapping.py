@@ -80,7 +80,8 @@ def transformed(counties: Counties) -> grf.GraphGPRegressor:
 def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGPRegressor, path: str) -> None:
     """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a raised risk."""
     mean, std = explained.predict(latent=True, return_std=True)
-    ratios = counties.table.SID74 / counties.expected
+    # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a half.
+    ratios = np.maximum(counties.table.SID74 / counties.expected, 0.01)
     # Half as many deaths as expected and twice as many are equally far from 1, which is white.
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
     risks = {"norm": LogNorm(*RATIOS), "cmap": "RdBu_r"}
@@ -96,7 +97,7 @@ def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGP
             {"label": "probability of a risk above 1"},
         ),
     ]
-    with figure(path, height=5.6) as sheet:
+    with figure(path, height=5.2) as sheet:
         for ax, (title, values, colours, legend) in zip(sheet.subplots(2, 2).flat, maps, strict=True):
             counties.table.assign(value=np.asarray(values)).plot(
                 "value", ax=ax, edgecolor="0.6", linewidth=0.3, legend=True, **colours,

@@ -99,7 +99,7 @@ def run(n_nodes: int, folder: Path) -> None:
     inside = np.mean(error[:WITH_DEVIATIONS] < 1.96 * deviation)
     print(
         f"  root mean square error {np.sqrt(np.mean(error**2)):.3f}, of values that vary by "
-        f"{truth[OBSERVED:].std():.3f}; 95 % intervals hold {inside:.2f}"
+        f"{truth[OBSERVED:].std():.3f}; 95 % intervals contain {inside:.2f}"
     )
 
     with told("PageRank that starts from one node, by pushes"):

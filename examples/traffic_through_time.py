@@ -3,7 +3,7 @@
 207 sensors in Los Angeles, every fifteen minutes. Hidden are 40 sensors for the whole week, all sensors for six
 hours of a Sunday morning, and the last three hours. `GraphTimeGPRegressor` learns from the rest by its defaults.
 Printed is the error at what was hidden, beside the mean of what was seen at that time of the day, and how often
-intervals hold. The picture has the series of a sensor that was seen and of one that was not, and a morning's map
+intervals contain the speed. The picture has the series of a sensor that was seen and of one that was not, and a morning's map
 with its standard deviation; `--film` writes a moving map of a day.
 
     python examples/traffic_through_time.py --out traffic_through_time.png [--film day.gif]
@@ -60,7 +60,7 @@ def main() -> None:
         at = np.ix_(rows, columns)
         print(
             f"{name:22}RMSE {metrics.rmse(speeds[at], mean[at]):5.2f} mph (mean of the time of day "
-            f"{metrics.rmse(speeds[at], profile[at]):5.2f}), 95 % intervals hold "
+            f"{metrics.rmse(speeds[at], profile[at]):5.2f}), 95 % intervals contain "
             f"{metrics.coverage(speeds[at], mean[at], std[at]):.3f}"
         )
     links = data.graph.adjacency.tocoo()

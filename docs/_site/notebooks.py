@@ -98,10 +98,19 @@ def _page_of(card, script, name):
     text = re.sub(r"^    ", "", card["text"], flags=re.MULTILINE).strip()
     title, _, rest = text.removeprefix("**").partition("**")
     rest = _LOCAL.sub("](../", rest.strip())
+    beside = _helpers(script, ast.parse(script.read_text(encoding="utf-8")))
+    helpers = "".join(
+        f'\n```python title="{script.parent.name}/{other.name}"\n{other.read_text("utf-8")}```\n'
+        for other in beside
+    )
+    if helpers:
+        helpers = (
+            "\n## Helpers { data-search-exclude }\n\nA copy of the script needs these files beside it.\n" + helpers
+        )
     return (
         f"# {title.rstrip('.?')}\n\n{rest}\n\n![{card['words']}](../figures/{card['picture']})\n\n"
         f"    {card['command']}\n\n[Download as a notebook]({name}.ipynb){{ .download }}\n\n"
-        f'```python title="{card["script"]}"\n{script.read_text(encoding="utf-8")}```\n'
+        f'```python title="{card["script"]}"\n{script.read_text(encoding="utf-8")}```\n' + helpers
     )
 
 

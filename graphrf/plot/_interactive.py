@@ -35,6 +35,8 @@ _COLOURS = 32
 # Nodes from which a map is drawn by the graphics card.
 _MANY = 5_000
 _PALE = "#dcdcdc"
+# The radius of a mesh, where a page is 2.5 units high.
+_FILLED = 1.15
 
 
 def interactive_map(
@@ -75,8 +77,8 @@ def interactive_map(
         Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
     title : str
     path : str or path, optional
-        Where the page is written as well: an .html file of about 5 MB that works without a network, on which the
-        wheel of the mouse zooms.
+        Where the page is written as well: an .html file that works without a network, on which the wheel of the
+        mouse zooms: 5 MB, and about 0.3 kB for each node or face.
 
     Returns
     -------
@@ -194,10 +196,9 @@ def interactive_mesh(
     # The eye and what is up to it, in the coordinates of the file.
     back = turn(up).T
     eye, above = 1.8 * back @ direction(*view), back @ [0.0, 0.0, 1.0]
-    hidden = {"visible": False, "showspikes": False}
     figure.update_layout(
         scene={
-            "aspectmode": "data", "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "dragmode": "orbit",
+            **_filling(corners), "dragmode": "orbit",
             "camera": {
                 "eye": dict(zip("xyz", eye.tolist(), strict=True)),
                 "up": dict(zip("xyz", above.tolist(), strict=True)), "projection": {"type": "orthographic"},
@@ -205,6 +206,20 @@ def interactive_mesh(
         }
     )  # fmt: skip
     return _written(figure, path, title or label)
+
+
+def _filling(corners: np.ndarray) -> dict[str, Any]:
+    """Hidden axes with one unit, such that the mesh fills the height of the page however it is turned."""
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    radius = float(np.linalg.norm(corners - (low + high) / 2, axis=1).max()) or 1.0
+    half = np.maximum(1.001 * (high - low) / 2, 0.01 * radius)  # of a flat mesh too
+    ends = zip((low + high) / 2 - half, (low + high) / 2 + half, strict=True)
+    shown = {"visible": False, "showspikes": False}
+    axes = {
+        f"{name}axis": {**shown, "range": list(map(float, some))} for name, some in zip("xyz", ends, strict=True)
+    }
+    ratio = dict(zip("xyz", (_FILLED * 2 * half / radius).tolist(), strict=True))
+    return {**axes, "aspectmode": "manual", "aspectratio": ratio}
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,11 @@ def test_the_notebook_of_a_script_brings_its_helpers_and_all_its_code(notebooks,
 
 def test_every_card_of_the_gallery_has_a_page(notebooks):
     gallery = (DOCS / "gallery.md").read_text()
-    assert len(list(notebooks._CARD.finditer(gallery))) == gallery.count("\n-   [![") > 20
+    cards = list(notebooks._CARD.finditer(gallery))
+    assert len(cards) == gallery.count("\n-   [![") > 20
+    page = notebooks._page_of(cards[0], ROOT / cards[0]["script"], "road_posterior")
+    for name in ("mean_and_deviation", "_figures", "_options"):  # a copy can import what it needs
+        assert f'title="examples/{name}.py"\n{(ROOT / "examples" / name).with_suffix(".py").read_text()}' in page
 
 
 def test_sources_are_found_where_they_are():

@@ -137,3 +137,16 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_a_mesh_is_lit_smoothly_and_fills_the_page_in_any_unit(scale):
+    corners = scale * np.array([[0.0, 0.0, 5.0], [4.0, 0.0, 5.0], [0.0, 3.0, 5.0]])  # flat
+    figure = plot.interactive_mesh(corners, [[0, 1, 2]], [1.0])
+    assert figure.data[0].flatshading is False
+    scene = figure.layout.scene
+    assert scene.aspectratio.x / scene.aspectratio.y == pytest.approx(4 / 3)
+    assert np.hypot(scene.aspectratio.x, scene.aspectratio.y) == pytest.approx(2 * 1.15, rel=0.01)
+    for name, column in zip("xyz", corners.T, strict=True):
+        low, high = scene[f"{name}axis"].range
+        assert low < column.min() <= column.max() < high

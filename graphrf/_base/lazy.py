@@ -30,6 +30,7 @@ EXTRAS = {
     "plotly": ("interactive",),
     "trimesh": ("mesh",),
     "pandas": ("pandas",),
+    "shapely": ("areal",),  # maps of geopandas, which brings it
 }
 
 

@@ -109,7 +109,8 @@ def _installed_by(requirements):
     for line in requirements:
         name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()
         if name == "graphrf":
-            names |= _installed_by(_pyproject()["project"]["optional-dependencies"][extras])
+            for extra in extras.split(","):
+                names |= _installed_by(_pyproject()["project"]["optional-dependencies"][extra])
         else:
             names |= {name, *(extras or "").split(",")}  # dask[distributed] brings distributed
     return {name.lower().replace("_", "-") for name in names}

@@ -93,13 +93,13 @@ def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
     # and it is the error of the mean that is in use: of 236 nodes, few of them independent
     errors = np.array([
         (gp.fit(nodes, y).predict(rest) - f[rest]) / gp.predict(rest, return_std=True)[1]
-        for f, nodes, y in (_draw(dense, 300, seed) for seed in range(4))
+        for f, nodes, y in (_draw(dense, 300, seed) for seed in range(2))
         for rest in [np.setdiff1d(np.arange(600), nodes)]
     ])  # fmt: skip
     assert 0.5 < np.mean(errors**2) < 2.0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_training_a_parameter_never_gives_less_than_fixing_it(hubs, dense, seed):
     _, nodes, y = _draw(dense, 100, seed)
     given = {

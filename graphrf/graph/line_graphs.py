@@ -41,8 +41,8 @@ def line_graph(
         lines = maps.lines_of_map(source, tolerance)
         values, attributes, remark = maps.weights_of_lines(source, weights.name)
         remarks = ". ".join(filter(None, [remark, *lines.remarks]))
-        ends = _Ends(np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks)
-        return _joined(ends, weights, lambda edge: f"row {edge}")
+        of_lines = _Ends(np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks)
+        return _joined(of_lines, weights, lambda edge: f"row {edge}")
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:

@@ -109,14 +109,14 @@ def test_one_name_is_one_node(names, one):
     assert isinstance(graph.index(one), int)
 
 
-def test_one_name_is_one_seed_of_pagerank():
+def test_one_name_is_one_source_of_pagerank():
     graph = grf.load_graph(nx.grid_2d_graph(3, 3))
     streets = graph_of(EDGES)
     one = local_pagerank(streets, EDGES[1], seed=0)
     several = local_pagerank(streets, EDGES[1:2], seed=0)
     assert one.top(4) == several.top(4)[0]
     with pytest.raises(
-        ValueError, match=r"`seeds` must say what \(1, 2\) is.*pass \[\(1, 2\)\] for the one, \[1, 2\]"
+        ValueError, match=r"`sources` must say what \(1, 2\) is.*pass \[\(1, 2\)\] for the one, \[1, 2\]"
     ):
         local_pagerank(graph, (1, 2), seed=0)
     np.testing.assert_array_equal(graph.positions((1, 2)), [1, 2])

@@ -211,7 +211,7 @@ def test_lengths_between_longitudes_and_latitudes_of_nodes_are_told():
         network.add_node(node, x=x, y=y)
     network.add_edge(0, 1, length=0.051, metres=5_600.0)
     network.add_edge(1, 2, length=0.014, metres=1_500.0)
-    assert "'length' seems to be in degrees" in said(
+    assert "lengths in 'length' seem to be in degrees" in said(
         grf.load_graph, network, weight="length", weight_is="distance"
     )
     for weight in ("metres", None):

@@ -89,7 +89,7 @@ def maximised(
     """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
 
     In the coordinates of the search the information is about the identity. It ends where each coordinate is less
-    than a tenth of a standard deviation from the mode. `step` is called once for each evaluation of the likelihood.
+    than a tenth of a standard deviation from the mode. `step` is called at each evaluation of the likelihood.
     """
     width = math.log(10.0)  # one standard deviation of the weak priors
     low, high = prior + math.log(1e-6), prior + math.log(1e4)

@@ -112,8 +112,8 @@ def plot_series(
     elif np.ptp(stamps) > _DAYS * 24:
         from matplotlib.ticker import MaxNLocator
 
-        hours = 24 * MaxNLocator(8, integer=True).tick_values(stamps[0] / 24, stamps[-1] / 24)
-        ax.set_xticks(hours, [f"{hour / 24:g}" for hour in hours])
+        days = np.asarray(MaxNLocator(8, integer=True).tick_values(stamps[0] / 24, stamps[-1] / 24))
+        ax.set_xticks(24 * days, [f"{day:g}" for day in days])
         ax.set_xlabel("time (days)")
     else:
         ax.set_xlabel("time (hours)")

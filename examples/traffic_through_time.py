@@ -3,8 +3,8 @@
 207 sensors in Los Angeles, every fifteen minutes. Hidden are 40 sensors for the whole week, all sensors for six
 hours of a Sunday morning, and the last three hours. `GraphTimeGPRegressor` learns from the rest by its defaults.
 Printed is the error at what was hidden, beside the mean of what was seen at that time of the day, and how often
-intervals contain the speed. The picture has the series of a sensor that was seen and of one that was not, and a morning's map
-with its standard deviation; `--film` writes a moving map of a day.
+intervals contain it. The picture has the series of a sensor that was seen and of one that was not, and a morning's
+map with its standard deviation; `--film` writes a moving map of a day.
 
     python examples/traffic_through_time.py --out traffic_through_time.png [--film day.gif]
 """

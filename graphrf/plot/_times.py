@@ -112,9 +112,8 @@ def plot_series(
     elif np.ptp(stamps) > _DAYS * 24:
         from matplotlib.ticker import MaxNLocator
 
-        ticks = MaxNLocator(8, integer=True).tick_values(stamps[0] / 24, stamps[-1] / 24)
-        hours = 24 * np.asarray(ticks)
-        ax.set_xticks(hours, [f"{hour / 24:g}" for hour in hours])
+        days = np.asarray(MaxNLocator(8, integer=True).tick_values(stamps[0] / 24, stamps[-1] / 24))
+        ax.set_xticks(24 * days, [f"{day:g}" for day in days])
         ax.set_xlabel("time (days)")
     else:
         ax.set_xlabel("time (hours)")
@@ -144,7 +143,7 @@ def animate_map(
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
     marked: Any = None,
-    geographic: bool | None = None,
+    geographic: bool = False,
     frames_per_second: int = 8,
     size: tuple[float, float] = (6.0, 5.0),
 ) -> None:

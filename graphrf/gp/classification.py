@@ -24,7 +24,7 @@ from graphrf.gp.model.alignment import observed_rows
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.likelihoods import Likelihood
-from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_nothing
+from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.prior import FLAT
 from graphrf.gp.model.progress import Step, step_bar
 from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior
@@ -243,6 +243,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         classes, labelled, codes = checked_labels(labels, positions.size, weights)
         positions = positions[labelled]
         known = Labels.of(positions, codes, classes.size, None if weights is None else weights[labelled])
+        warn_of_no_edges(self.graph)
         warn_of_few(positions.size, bool(names) or self.output_scale is None)
         n_observed = known.nodes.size
         if self.predictive == "integrated" and n_observed > _most_integrated(classes.size):

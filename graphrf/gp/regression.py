@@ -23,7 +23,7 @@ from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, w
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
-from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders, warn_of_skewed_means
+from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders, warn_of_skewed_means
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import node_bar, step_bar
@@ -368,6 +368,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
             trials=trials,
         )  # fmt: skip
+        warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()

@@ -195,7 +195,8 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
         return ""
     return (
         f"the lengths in {attribute!r} seem to be in degrees, like the coordinates of the nodes, so that streets "
-        "to the east seem longer than those to the north: project the graph, or measure lengths in metres (osmnx.distance.add_edge_lengths)"
+        "to the east seem longer than those to the north: project the graph, or measure lengths in metres "
+        "(osmnx.distance.add_edge_lengths)"
     )
 
 

@@ -89,12 +89,12 @@ def test_the_first_examples_run_after_the_install_command_of_their_page(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("code", ["grf.from_mesh('part.off')", "import plotly", "import pandas"])
+@pytest.mark.parametrize("code", ["grf.from_mesh('part.stl')", "import plotly", "import pandas"])
 def test_what_another_extra_brings_is_not_found(code, tmp_path):
     pytest.importorskip("trimesh")
     pytest.importorskip("pandas")
     pytest.importorskip("plotly")
-    (tmp_path / "part.off").write_text("OFF")
+    (tmp_path / "part.stl").write_text("OFF")
     (tmp_path / "page.md").write_text(f">>> import graphrf as grf\n>>> {code}\n")
     done = _run([tmp_path / "page.md"], "gp,plot", tmp_path)
     assert done.returncode == 1

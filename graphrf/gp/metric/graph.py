@@ -157,21 +157,25 @@ class MetricGraph:
         if tables.is_table(places):
             rows = tables.places_of_table(places)
             return self._alike(rows, len(rows[0])) if rows else self._listed(rows)
+        if hasattr(places, "tolist") and not isinstance(places, np.ndarray):  # a Series or an Index of pandas
+            places = places.tolist()
         if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
             return self._at_nodes(self._nodes(places))
         if isinstance(places, np.ndarray):
-            if places.ndim == 2 and places.dtype.kind == "O":
-                return self._listed(list(map(tuple, places.tolist())))
-            if places.ndim != 2 or places.shape[1] not in (2, 3, 4) or places.dtype.kind not in "iuf":
-                raise checks.value_error(
-                    "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
-                )
-            return self._rows(places.astype(np.float64))
-        if hasattr(places, "tolist") and not hasattr(places, "columns"):  # a Series or an Index of pandas
-            places = places.tolist()
+            return self._of_array(places)
         if isinstance(places, str | bytes) or not isinstance(places, Sequence):
             raise checks.type_error("places", f"must be {_WAYS}, got {checks.describe(places)}")
         return self._listed(places)
+
+    def _of_array(self, places: np.ndarray) -> Places:
+        """Rows of an array of two axes."""
+        if places.ndim == 2 and places.dtype.kind == "O":
+            return self._listed(list(map(tuple, places.tolist())))
+        if places.ndim != 2 or places.shape[1] not in (2, 3, 4) or places.dtype.kind not in "iuf":
+            raise checks.value_error(
+                "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
+            )
+        return self._rows(places.astype(np.float64))
 
     def cut(self, places: Places) -> Pieces:
         """The edges cut at places, in an order that does not depend on that of the places."""

@@ -64,21 +64,7 @@ class SavedMetric(Saved):
         made: Any = cls
         loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
         loaded._checked()
-        places = _places(graph, arrays)
-        n = places.node.size
-        values, offset = _numbers("values", arrays, (n, None)), _numbers("offset", arrays, (None,))
-        single = checks.flag("single", record["single"])
-        if values.shape[1] != offset.size or not n or not offset.size or (single and offset.size != 1):
-            raise ValueError("its arrays are inconsistent")
-        weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
-        if weights is not None and (weights <= 0).any():
-            raise checks.value_error("precisions", "must be positive")
-        pieces = graph.cut(places)
-        covariates, names = None, tuple(map(str, record["x_names"]))
-        if "x" in arrays:
-            x = _numbers("x", arrays, (n, len(names)))
-            covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
-        mean = MeanFunction.of(loaded.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
+        seen = _seen(graph, loaded.mean, record, arrays)
         points = [_point(*point) for point in record["points"]]
         if not points or abs(sum(weight for _, weight in points) - 1) > 1e-9:
             raise ValueError("the probabilities of its points do not sum to 1")
@@ -86,8 +72,7 @@ class SavedMetric(Saved):
         for name in _FITTED[:-1]:
             checks.number(name, fitted[name])
         checks.flag("converged_", fitted["converged_"])
-        seen = Seen(places, values, offset, weights, mean._replace(names=names or mean.names), single)
-        loaded._settle(seen, pieces, points)
+        loaded._settle(seen, graph.cut(seen.places), points)
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
@@ -124,6 +109,25 @@ class SavedMetric(Saved):
         if named is not None:
             graph.graph = Graph(graph.graph.adjacency, nodes=named)
         return graph
+
+
+def _seen(graph: MetricGraph, mean: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Seen:
+    """The observations of a file, once they can be such."""
+    places = _places(graph, arrays)
+    n, single = places.node.size, checks.flag("single", record["single"])
+    values, offset = _numbers("values", arrays, (n, None)), _numbers("offset", arrays, (None,))
+    if values.shape[1] != offset.size or not values.size or (single and offset.size != 1):
+        raise ValueError("its arrays are inconsistent")
+    weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
+    if weights is not None and (weights <= 0).any():
+        raise checks.value_error("precisions", "must be positive")
+    pieces = graph.cut(places)
+    covariates, names = None, tuple(map(str, record["x_names"]))
+    if "x" in arrays:
+        x = _numbers("x", arrays, (n, len(names)))
+        covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
+    function = MeanFunction.of(mean, pieces.n_nodes, np.unique(pieces.where), covariates)
+    return Seen(places, values, offset, weights, function._replace(names=names or function.names), single)
 
 
 def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:

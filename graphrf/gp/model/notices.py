@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
+from graphrf.graph.graph import Graph
+from graphrf.graph.notices import of_few_edges
 
 # Observations below which hyperparameters rest on their priors.
 FEW = 10
@@ -19,6 +21,12 @@ DECIDING = 20
 _REPEATS, _NEIGHBOURS, _AWAY = 3, 3, 3.0
 # A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation of 2.1.
 _SKEWED = 10.0
+
+
+def warn_of_no_edges(graph: Graph) -> None:
+    """Warn if most nodes have no edge, so that nothing is learned about them from others."""
+    if text := of_few_edges("nodes", graph):
+        warn(text)
 
 
 def warn_of_few(n: int, trained: bool) -> None:

@@ -18,7 +18,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.model.alignment import shown
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.estimator import forget
-from graphrf.gp.model.notices import warn_of_placeholders
+from graphrf.gp.model.notices import warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import AUTO
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
@@ -208,6 +208,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         forget(self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns"))
         positions, stamps, values = self._as_grid(Y, times, y, nodes)
         columns = Columns.of(positions, Y)
+        warn_of_no_edges(self.graph)
         warn_of_placeholders("Y", values, "make them NaN")
         clock = clock_of(stamps)
         hours = clock.hours(stamps)

@@ -1,5 +1,7 @@
 """Metric graphs and places along their edges: every way to give them, and what is refused."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -173,12 +175,12 @@ def test_lengths_in_degrees_are_noticed():
     for u, v, data in graph.edges(data=True):
         (x, y), (a, b) = ((graph.nodes[node]["x"], graph.nodes[node]["y"]) for node in (u, v))
         data["length"] = 1.1 * np.hypot(x - a, y - b)
-    with pytest.warns(UserWarning, match="the lengths in 'length' are in degrees, like the coordinates"):
+    with pytest.warns(UserWarning, match="the lengths in 'length' seem to be in degrees, like"):
         MetricGraph.from_networkx(graph)
     for on in ("nodes", "edges"):
-        with pytest.warns(UserWarning, match="are in degrees"):
+        with pytest.warns(UserWarning, match="seem to be in degrees"):
             grf.load_graph(graph, on=on, weight="length", weight_is="distance")
-    graph.graph["crs"] = "epsg:32632"  # projected: these are metres
+    graph.graph["crs"] = SimpleNamespace(is_geographic=False)  # projected: these are metres
     MetricGraph.from_networkx(graph)
 
 

@@ -26,7 +26,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("graphrf.gp.time.training.habits._CELLS", 200)
     monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
     monkeypatch.setattr("graphrf.gp.time.training.learned._ROUNDS", 4)
-    monkeypatch.setattr("graphrf.gp.time.training.learned._SCATTERED_ROUNDS", 4)
 
 
 def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:

@@ -11,10 +11,11 @@ from scipy.optimize import minimize
 
 from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import Sensors, Separable, turned
-from graphrf.gp.time.kernels import Steps, TimeKernel
+from graphrf.gp.time.kernels import MaternTime, Steps, TimeKernel
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
+_SHORT = 0.3  # one standard deviation of the logarithm of a lengthscale below half a step
 _NEAR = 0.1  # standard deviations of a coordinate from the mode, where a search ends
 
 
@@ -31,6 +32,11 @@ class Complete(NamedTuple):
         """The grid of draws (T, draws, n) of all values."""
         y = np.moveaxis(turned(draws, sensors.vectors), 1, 2)
         return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
+
+    @property
+    def step(self) -> float:
+        """The median step, in hours."""
+        return float(np.median(self.steps.lengths[self.steps.which[1:]])) if len(self.y) > 1 else 1.0
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
@@ -57,11 +63,10 @@ def information(model: Separable, grid: Complete) -> np.ndarray:
     information in stationary time series".
     """
     n_times = len(grid.y)
-    step = float(np.median(grid.steps.lengths[grid.steps.which[1:]])) if n_times > 1 else 1.0
     lags = np.arange(n_times)
 
     def spectrum(kernel: TimeKernel) -> np.ndarray:
-        along = kernel.covariance(step * lags)
+        along = kernel.covariance(grid.step * lags)
         around = (1.0 - lags / n_times) * along + lags / n_times * np.roll(along[::-1], 1)
         return np.maximum(np.fft.fft(around).real, 0.0)
 
@@ -84,29 +89,33 @@ def information(model: Separable, grid: Complete) -> np.ndarray:
 
 def maximised(
     model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int,
-    step: Step | None = None,
+    step: Step | None = None, variances: bool = False,
 ) -> tuple[Separable, float, bool]:  # fmt: skip
     """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
 
-    In the coordinates of the search the information is about the identity. It ends where each coordinate is less
-    than a tenth of a standard deviation from the mode. `step` is called at each evaluation of the likelihood.
+    In the coordinates of the search the information is about the identity, and it ends where each is less than a
+    tenth of a standard deviation from the mode. With `variances` the kernels of time are left as they are. `step`
+    is called once for each evaluation of the likelihood.
     """
     width = math.log(10.0)  # one standard deviation of the weak priors
     low, high = prior + math.log(1e-6), prior + math.log(1e4)
     start = np.clip(log_parameters(model), low, high)
     model = with_parameters(model, start)
     known = np.sum([information(model, grid) for grid in grids], axis=0) + np.eye(start.size) / width**2
-    axes = np.linalg.inv(np.linalg.cholesky(known)).T
+    least = _least(model, prior, grids[0].step)
+    moved = slice(0, 2 * len(model.parts) + 1) if variances else slice(None)
+    axes = np.eye(start.size)[:, moved] @ np.linalg.inv(np.linalg.cholesky(known[moved, moved])).T
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         inside = np.clip(logarithms, low, high)
         found = [log_likelihood(with_parameters(model, inside), *grid, n_threads=n_threads) for grid in grids]
         slopes = np.sum([each.slopes for each in found], axis=0)
         off, out = (inside - prior) / width, logarithms - inside  # a slope leads back from beyond the bounds
+        short = np.minimum(inside - least, 0.0) / _SHORT
         if step is not None:
             step()
-        value = 0.5 * float(off @ off + out @ out) - sum(each.value for each in found)
-        return value, axes.T @ np.where(out == 0.0, off / width - slopes, out)
+        value = 0.5 * float(off @ off + short @ short + out @ out) - sum(each.value for each in found)
+        return value, axes.T @ np.where(out == 0.0, off / width + short / _SHORT - slopes, out)
 
     first, slopes = objective(start)
     scale = max(1.0, float(np.linalg.norm(slopes)))  # so that the first step is Newton's
@@ -116,10 +125,24 @@ def maximised(
         return (value - first) / scale**2, slope / scale
 
     found = minimize(
-        scaled, np.zeros(start.size), jac=True, method="L-BFGS-B",
+        scaled, np.zeros(axes.shape[1]), jac=True, method="L-BFGS-B",
         options={"maxiter": most, "maxcor": 30, "ftol": 0.0, "gtol": _NEAR / scale},
     )  # fmt: skip
     end = np.clip(start + scale * (axes @ found.x), low, high)
-    off = (end - prior) / width
-    value = 0.5 * float(off @ off) - (first + scale**2 * float(found.fun))
+    off, short = (end - prior) / width, np.minimum(end - least, 0.0) / _SHORT
+    value = 0.5 * float(off @ off + short @ short) - (first + scale**2 * float(found.fun))
     return with_parameters(model, end), value, bool(found.success)
+
+
+def _least(model: Separable, prior: np.ndarray, step: float) -> np.ndarray:
+    """Logarithms of half a step for lengthscales, or of what is likely beforehand if that is less; else -infinity.
+
+    A process that is forgotten from one time to the next looks like noise, and would take the noise's variance.
+    """
+    result = np.full(prior.size, -np.inf)
+    place = 2 * len(model.parts) + 1
+    for kernel in model.kernels:
+        if isinstance(kernel, MaternTime):
+            result[place] = min(math.log(0.5 * step), prior[place])
+        place += len(kernel.trained)
+    return result

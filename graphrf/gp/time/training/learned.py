@@ -1,10 +1,11 @@
 r"""The covariance of sensors that a signal teaches beside the graph's: expectation maximisation.
 
-In each round gaps are filled by a draw given what was observed, the empirical covariance E of the filled grid is
-averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999), and hyperparameters follow. So that
-E does not explain the values that it was made of, each half of the times is judged under the covariance that the
-other half teaches, and the share w of E in (1 - w) C + w E is the one under which both are most likely. Without
-gaps hyperparameters stay as they were trained on all times at once, which show more of what lasts than halves do.
+In each round gaps are filled by a draw given what was observed, and the empirical covariance E of the filled grid
+is averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999). So that E does not explain the
+values that it was made of, each half of the times is judged under the covariance that the other half teaches, and
+the share w of E in (1 - w) C + w E is the one under which both are most likely. In the end variances follow. The
+kernels of time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts
+rest.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import Complete, evidence, maximised, training_rows
 
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-# Rounds, with values missing independently and in long gaps.
-_SCATTERED_ROUNDS, _ROUNDS = 8, 12
+_ROUNDS = 12  # at most,
+_STEADY = 0.1  # until E changes by less, relative to its norm, and shares stay
 _TOL = 1e-2  # of the solves for draws
+_STEPS = 10  # of the search for variances
 
 
 class Learned(NamedTuple):
@@ -47,7 +49,7 @@ def learned(
     model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, prior: np.ndarray,
     max_train: int, seed: int, n_threads: int, step: Step | None = None,
 ) -> Learned:  # fmt: skip
-    """The covariance of sensors, its share, and the hyperparameters of the time axis with it.
+    """The covariance of sensors, its share, and the variances with it.
 
     `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, `mask` is where they were
     observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand. `step` is called
@@ -57,16 +59,16 @@ def learned(
     share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
-    whole, scattered = cells.whole, cells.scattered
     # Evidence is ruled by short steps. Predictions in long gaps rest on what lasts, in which a bend does harm.
-    bends = _BENDS if scattered else _BENDS[:1]
-    for turn in range(1 if whole else _SCATTERED_ROUNDS if scattered else _ROUNDS):
+    bends = _BENDS if cells.scattered else _BENDS[:1]
+    for turn in range(1 if cells.whole else _ROUNDS):
         if turn > 0:
             mixed = Sensors.of((1.0 - share) * near + share * averages[-1], bend)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
         weight = 1.0 if turn < 2 else 0.5
+        before, old = averages, (share, bend)
         averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
         grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
         shares = (0.0, 0.3, 0.5, 0.7, 0.85)
@@ -76,9 +78,16 @@ def learned(
             found = [evidence(model, grids(share, each), n_threads, step) for each in bends]
             bend = bends[int(np.argmax(found))]
         value = max(found)
-        if not whole:
-            model, value, _ = maximised(model, grids(share, bend), prior, 10, n_threads, step)
+        if turn > 0 and (share, bend) == old and _change(before[-1], averages[-1]) < _STEADY:
+            break
+    if not cells.whole:
+        model, value, _ = maximised(model, grids(share, bend), prior, _STEPS, n_threads, step, variances=True)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
+
+
+def _change(before: np.ndarray, after: np.ndarray) -> float:
+    """Relative to the norm of the first."""
+    return float(np.linalg.norm(after - before) / np.linalg.norm(before))
 
 
 def _halves_given(

@@ -30,6 +30,9 @@ _ROUNDS = 15  # of expectation maximisation at most
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
+_COARSE = 3  # first rounds,
+_FEWER = 12  # of which the training values are so many times fewer, and
+_COARSE_STEPS = 12  # the steps of a search
 
 
 class Trained(NamedTuple):
@@ -54,6 +57,11 @@ class Task(NamedTuple):
     seed: int
     n_threads: int
     step: Step | None = None  # called once for each evaluation of a likelihood
+
+    @property
+    def partly(self) -> bool:
+        """True if some time has some of the sensors only."""
+        return not bool((self.mask.all(axis=1) == self.mask.any(axis=1)).all())
 
     def rows(self, chosen: np.ndarray) -> Task:
         return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
@@ -97,27 +105,40 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
 def _by_turns(
     seen: Task, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
-    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged."""
-    small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
+    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged.
+
+    Most steps are made on few of the times, where they cost little; the kernel is chosen meanwhile.
+    """
+    n_times, n = seen.mask.shape
+    few, many = (training_rows(n_times, n, size) for size in (max_train // _FEWER, max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
+    left, first_rounds = kernels, _COARSE if len(kernels) > 1 else 1
     for turn in range(_ROUNDS):
-        before = model
-        sensors = Sensors.of(small.blocks(kernel))
-        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
-        whole = cells.whole
-        # The same random numbers each time, so that the rounds have a fixed point.
-        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
-        most = 80 if whole else _MORE_STEPS
-        complete = Complete.of(sensors, small.times, grid)
-        model, value, converged = maximised(model, [complete], prior, most, small.n_threads, small.step)
-        chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
-        changed, kernel = chosen != kernel, chosen
-        settled = not changed and (whole or _moved(before, model) < _SETTLED)
+        before, old, first = model, kernel, turn < first_rounds
+        coarse = first and few.size < many.size
+        model, value, converged = _round(seen.rows(few if coarse else many), model, kernel, prior, coarse)
+        if first and len(kernels) > 1:
+            left = _ranked(model, seen, left, 2 if turn == 0 else 5)
+            kernel, left = left[0], left[: math.ceil(len(left) / 4)]
+        settled = not coarse and kernel == old and (not seen.partly or _moved(before, model) < _SETTLED)
         # With gaps each round has another likelihood: the end of one search is not that of the rounds.
-        converged = settled and (converged or not whole)
+        converged = settled and (converged or seen.partly)
         if settled:
             break
     return model, kernel, value, converged
+
+
+def _round(
+    task: Task, model: Separable, kernel: Kernel, prior: np.ndarray, coarse: bool
+) -> tuple[Separable, float, bool]:
+    """A search with gaps filled by a draw, the graph kernel left as it is."""
+    sensors = Sensors.of(task.blocks(kernel))
+    cells = ObservedCells(GridCovariance(model, sensors, task.times, task.n_threads), task.mask, 1e-3)
+    # The same random numbers each time, so that the rounds have a fixed point.
+    grid = TimePosterior(cells, task.y, 1, 0).imputed(1, task.seed) if task.partly else task.y[:, None]
+    most = _COARSE_STEPS if coarse else _MORE_STEPS if task.partly else 80
+    complete = Complete.of(sensors, task.times, grid)
+    return maximised(model, [complete], prior, most, task.n_threads, task.step)
 
 
 def _moved(before: Separable, after: Separable) -> float:
@@ -127,10 +148,10 @@ def _moved(before: Separable, after: Separable) -> float:
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
-def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
-    """The graph kernel under which blocks of observed values have the largest likelihood, time left as it is."""
+def _ranked(model: Separable, task: Task, kernels: list[Kernel], n_blocks: int) -> list[Kernel]:
+    """Graph kernels by the likelihood of blocks of observed values, the largest first, time left as it is."""
     blocks = []
-    for times, sensor, y in _cells(task):
+    for times, sensor, y in _cells(task, n_blocks):
         along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
         shared = sum(part.shared * k for part, k in zip(model.parts, along, strict=True))
         own = sum(part.own * k for part, k in zip(model.parts, along, strict=True)) * (sensor[:, None] == sensor)
@@ -150,14 +171,14 @@ def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
         return total
 
-    return max(kernels, key=value)
+    return sorted(kernels, key=value, reverse=True)
 
 
-def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
+def _cells(task: Task, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Times, sensors and values of evenly spread blocks: what was observed in a few consecutive times each."""
     per_time = max(1.0, float(task.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, task.times.size))
-    count = int(np.clip(task.times.size // length, 1, 5))
+    count = int(np.clip(task.times.size // length, 1, most))
     for first in np.linspace(0, task.times.size - length, count).astype(int):
         row, sensor = np.nonzero(task.mask[first : first + length])
         if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors

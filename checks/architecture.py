@@ -47,7 +47,7 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/": (182, 170),
+    "named numbers in gp/": (183, 170),
     "named numbers in hyperparameters/ and routes/": (76, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,11 +14,6 @@ from graphrf.cli.options.reading import GraphSource, Reading, load
 from graphrf.cli.options.running import Seeding, Talking, Threads
 from graphrf.cli.options.training import PANEL, Method, Optimize
 
-if TYPE_CHECKING:
-    import numpy as np
-
-# So near the shares of the classes, probabilities say nothing of a node.
-_LITTLE = 0.05
 EXAMPLES = (
     "graphrf classify karate clubs.csv -o probabilities.csv --seed 0",
     "graphrf classify karate clubs.csv --predictive integrated --nodes 8,9 --seed 0",
@@ -69,8 +64,6 @@ def classify(
         n_threads=threads.threads,
     ).fit(positions, np.array(labels))
     probabilities = gp.predict_proba(chosen)
-    if chosen is None:
-        _remark_on_little(gp.classes_, np.array(labels), probabilities, talking)
     best = gp.classes_[probabilities.argmax(axis=1)]
     shares = dict(zip(gp.classes_.tolist(), probabilities.T, strict=True))
     facts: dict[str, Any] = {
@@ -89,16 +82,3 @@ def classify(
         output,
         talking,
     )
-
-
-def _remark_on_little(
-    classes: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, talking: Talking
-) -> None:
-    """Print a remark if the probabilities of all nodes are close to the class frequencies of the labels."""
-    shares = (labels[:, None] == classes).mean(axis=0)
-    furthest = float(abs(probabilities - shares).max())
-    if furthest < _LITTLE:
-        talking.remark(
-            f"every probability is within {furthest:.2g} of the fraction of labels in its class: the graph adds "
-            "hardly any information to these labels"
-        )

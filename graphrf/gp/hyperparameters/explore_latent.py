@@ -51,6 +51,8 @@ from graphrf.operators.precision.protocol import KernelPrecision
 # Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation of the evidence
 # takes some four factorisations, so blocks are smaller than those of normal noise.
 _LATENT_BLOCK, _LATENT_BLOCKS, SAMPLE = 100, 3, 64
+# Nats by which two estimates of an evidence from so many points may differ.
+_ERROR = 1.0
 
 
 def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
@@ -288,7 +290,8 @@ class _Exploration:
         kernels = np.concatenate([sample.log_weights for sample in found])
         n_kernels = sum(len(sample.spaces) for sample in found)
         log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
-        warn_of_nothing(log_factor, self._problem.responses.place.size)
+        if log_factor < -_ERROR:
+            warn_of_nothing(log_factor, self._problem.responses.place.size)
 
     def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
         total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))

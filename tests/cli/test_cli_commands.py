@@ -285,17 +285,14 @@ def test_the_sparse_precision_is_asked_for_by_method(place):
     assert "must have a sparse inverse" in refused.stderr
 
 
-@pytest.mark.filterwarnings("default")
 def test_warnings_of_the_classifier_are_passed_on(place):
     (place / "line.csv").write_text("".join(f"{k},{k + 1}\n" for k in range(29)))
     labels = np.random.default_rng(0).permutation(np.repeat(["x", "y"], 15))
     rows = "".join(f"{k},{label}\n" for k, label in enumerate(labels))
     (place / "shuffled.csv").write_text("node,class\n" + rows)
-    little = CliRunner().invoke(app, ["classify", "line.csv", "shuffled.csv", "--seed", "0"])
-    assert little.exit_code == 0
-    assert "explains the labels no better than independent values" in little.stderr
-    few = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--seed", "1"])
-    assert "4 observations only" in few.stderr
+    with pytest.warns(UserWarning, match="explains the labels no better than independent values"):
+        done = CliRunner().invoke(app, ["classify", "line.csv", "shuffled.csv", "--seed", "0"])
+    assert done.exit_code == 0
 
 
 # -- PageRank ------------------------------------------------------------------------------------------------

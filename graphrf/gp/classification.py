@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import log_softmax, ndtri, softmax
 from scipy.stats import qmc
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -434,6 +433,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             self._queried(nodes)  # whose column must be that of `fit`
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
         weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        from sklearn.metrics import accuracy_score  # which loads much of scipy
+
         return float(accuracy_score(labels, self.predict(self.graph.positions(positions)), sample_weight=weights))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
@@ -725,6 +724,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         for name, factor in zip(("exposure", "trials"), factors, strict=True):
             known = for_each(name, factor, rows.n)
             predicted = predicted if known is None else predicted * known
+        from sklearn.metrics import r2_score  # which loads much of scipy
+
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
     def sample(

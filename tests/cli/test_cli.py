@@ -82,7 +82,7 @@ def test_demo_numbers_are_sane(demo_run):
     assert errors["stratified", "stratified"] < 0.85 * errors["independent", "independent"] < 0.5
 
     constant, *processes = interpolation["rows"]
-    assert len(processes) == 3
+    assert len(processes) == 2
     for row in processes:
         assert row["rmse"] < 0.5 * constant["rmse"]
         assert 0.8 < row["coverage"] <= 1

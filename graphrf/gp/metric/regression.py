@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
@@ -374,6 +373,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         places, y, rows = observed_places(places, y)
         weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
         predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
+        from sklearn.metrics import r2_score  # which loads much of scipy
+
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
     def _marginals(

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import r2_score
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
@@ -442,6 +441,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         positions, stamps, values = self._as_grid(Y, times, y, nodes)
         known = ~np.isnan(values)
         predicted = self._predicted(self.graph.positions(positions), self._clock.hours(stamps), False)
+        from sklearn.metrics import r2_score  # which loads much of scipy
+
         return float(r2_score(values[known], predicted[known]))
 
     def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:

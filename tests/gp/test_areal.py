@@ -246,7 +246,7 @@ def test_a_share_at_its_end_is_told_as_a_share(karate):
     gp = grf.GraphGPRegressor(
         karate, kernel="car", likelihood="poisson", hyperparameters="mode", seed=0, prior=None
     )
-    with pytest.warns(UserWarning, match=r"dependence at 0\.001, the smallest"):
+    with pytest.warns(UserWarning, match=r"the smallest dependence that is searched, 0\.001"):
         gp.fit(np.arange(34), y)
 
 

@@ -362,7 +362,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         training by the series.
         """
         forget(self, ("_posterior", "_given", "_mean_function", "_titles"))
-        self._keep_titles(nodes, y, self.mean)
         problem = make_problem(
             self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
             trials=trials,
@@ -384,7 +383,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
                 given = approximated(problem, route, found, self.solver, self.draw)
             else:
                 given = conditions_of(problem, route, found, problem.observations)
-            return self._condition(given, problem.mean, route.precision)
+            self._condition(given, problem.mean, route.precision)
+        self._keep_titles(nodes, y, self.mean)
+        return self
 
     def _explored(self, problem: NormalProblem | LatentProblem, route: Route) -> Explored:
         """The hyperparameters: learned, or known."""

@@ -107,7 +107,8 @@ def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
     rest = np.setdiff1d(np.arange(144), nodes)
     assert gp.score(rest, labels[rest]) > 0.8
     shuffled = np.random.default_rng(1).permutation(labels[nodes])  # negative control: labels that mean nothing
-    other = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, shuffled)
+    with pytest.warns(UserWarning, match="explains the labels no better than independent values"):
+        other = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, shuffled)
     assert other.score(rest, labels[rest]) < 0.6
     assert other.log_marginal_likelihood_ < gp.log_marginal_likelihood_ - 5
 
@@ -189,9 +190,6 @@ def test_contradicting_labels_at_one_node_are_legal(thirds):
         ([0, 1], ["a", "a"], ValueError, "at least two classes, got one class only, 'a'"),
         ([0, 1], ["a"], ValueError, r"`labels` must have shape \(2,\)"),
         ([0, 1], [0.5, 1.0], ValueError, "got continuous values"),
-        ([0, 1], [0.0, np.nan], ValueError, "`labels` must be finite, got nan at position 1; leave nodes without"),
-        ([0, 1], [None, "a"], TypeError, "got objects of type NoneType; leave nodes without a label out"),
-        ([0, 1], ["a", np.nan], TypeError, "got objects of type float; leave nodes without a label out"),
         ([0, 1], [1j, 2j], TypeError, "`labels` must be strings or integers"),
         ([0, 144], [0, 1], ValueError, r"`nodes` must be positions in \[0, 143\]"),
         ([], [], ValueError, "`nodes` must hold at least one node"),

@@ -188,6 +188,7 @@ def test_huge_counts_do_not_overflow(grid):
     np.testing.assert_allclose(gp.predict(np.arange(50)), 1e12, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:so little is known of the rates")
 def test_all_zeros_and_separable_classes_have_a_posterior(grid):
     zeros = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="poisson", seed=0).fit(
         np.arange(50), np.zeros(50)

@@ -74,7 +74,7 @@ def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data)
     by_row = gp.fit(nodes, f[nodes], x=x.iloc[nodes]).coefficients_.mean
     np.testing.assert_array_equal(by_label, by_row)
     np.testing.assert_array_equal(gp.fit(dict(zip(nodes.tolist(), f[nodes], strict=True)), x=x).trend_, by_row[1:])
-    with pytest.raises(ValueError, match="lacks some"):
+    with pytest.raises(ValueError, match="`x` has the labels 0, 1, .* there is no value for 28"):
         gp.fit(pd.Series(f[nodes], index=nodes), x=x.drop(index=nodes[0]))
 
 
@@ -148,7 +148,8 @@ def test_bad_covariates_are_refused(grid, data):
     y, own = f[nodes], x.iloc[nodes]
     gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, optimize=False, output_scale=1.0, noise=0.1, seed=0)
     for given, error, message in (
-        (own.iloc[:-1], ValueError, "a row for each entry"),
+        (own.iloc[:-1], ValueError, "there is no value for"),
+        (own.to_numpy()[:-1], ValueError, "a row for each entry"),
         (own.assign(income=np.nan), ValueError, "finite|NaN"),
         (own.assign(income="much"), TypeError, "get_dummies"),
         (own.assign(age=1.0), ValueError, "`x` must hold covariates that vary"),

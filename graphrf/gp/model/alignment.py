@@ -139,7 +139,8 @@ def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tupl
             f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
         )
     named: np.ndarray = graph.index(labels)
-    return named, reordered(nodes, None), Rows(named.size, labels, False, lambda: [labels])
+    values = nodes.to_numpy() if hasattr(nodes, "to_numpy") else reordered(nodes, None)
+    return named, values, Rows(named.size, labels, False, lambda: [labels])
 
 
 def for_all_nodes(graph: Graph, name: str, values: Any) -> Any:

@@ -168,10 +168,11 @@ def test_bad_covariates_are_refused(grid, data):
     gp.fit(nodes, y, x=own)
     for nodes_asked, given, message in (
         (None, None, "`x` must be given: `fit` was given no covariates of 84"),
-        (None, own, "a row for each entry"),
+        (None, own, "`x` has the labels .* there is no value for 0"),
+        (None, own.to_numpy(), "a row for each entry"),
         (nodes, own[["age"]].to_numpy(), "2 columns"),
         (nodes, own.rename(columns={"age": "years"}), "must have the columns income, age"),
-        ([nodes[0], nodes[0]], own.iloc[:2], "wherever a node is repeated"),
+        ([nodes[0], nodes[0]], own.iloc[:2].to_numpy(), "wherever a node is repeated"),
     ):
         with pytest.raises(ValueError, match=message):
             gp.predict(nodes_asked, x=given)

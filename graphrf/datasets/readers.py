@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from graphrf.datasets import shapes
-from graphrf.graph import meshes
 from graphrf.graph.builders import from_edges, from_mesh
 from graphrf.graph.files import text_files
+from graphrf.graph.geometry import meshes
 from graphrf.graph.geometry.faces import Faces
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph

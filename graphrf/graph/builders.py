@@ -14,7 +14,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.files.foreign import named
 from graphrf._base.memory import require_memory
-from graphrf.graph import meshes, notices
+from graphrf.graph import notices
 from graphrf.graph.edges import (
     checked_positions,
     checked_weights,
@@ -22,6 +22,7 @@ from graphrf.graph.edges import (
     merged_adjacency,
     positions_of_ends,
 )
+from graphrf.graph.geometry import meshes
 from graphrf.graph.geometry.faces import Faces, face_pairs, side_pairs
 from graphrf.graph.graph import Graph
 

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
 from graphrf._base.memory import require_memory
-from graphrf.graph import maps, notices, tables
+from graphrf.graph import notices, tables
 from graphrf.graph.edges import Weights, checked_weights
 from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.geometry import maps
 from graphrf.graph.graph import Graph
 from graphrf.graph.other_graphs import Attributes, as_numbers, lengths_in_degrees, other_graph
 

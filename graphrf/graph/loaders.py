@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import checked_size, listed, named, short
-from graphrf.graph import line_graphs, maps, meshes, notices, python_lists, tables
+from graphrf.graph import line_graphs, notices, python_lists, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.files.other_formats import reader_of
+from graphrf.graph.geometry import maps, meshes
 from graphrf.graph.graph import Graph
 from graphrf.graph.other_graphs import (
     Attributes,

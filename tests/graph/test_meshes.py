@@ -11,8 +11,8 @@ import types
 import numpy as np
 import pytest
 
-from graphrf.graph import meshes
 from graphrf.graph.builders import from_mesh
+from graphrf.graph.geometry import meshes
 from graphrf.graph.graph import given_nodes
 from graphrf.graph.loaders import load_graph
 from tests.support.bounds import within

@@ -134,9 +134,9 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
 
 
 def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph, str]:
-    from graphrf.graph import meshes
     from graphrf.graph.builders import from_mesh
     from graphrf.graph.files import text_files
+    from graphrf.graph.geometry import meshes
     from graphrf.graph.loaders import load_graph
 
     if path.is_dir():

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.cached import cached_property
-from graphrf._base.lanes import WIDTH
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time import loops
 from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
+from graphrf.gp.time.lanes import WIDTH
 
 
 def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:

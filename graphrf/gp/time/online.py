@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf._base.lanes import WIDTH
 from graphrf.gp.time import loops
 from graphrf.gp.time.covariance import Series
 from graphrf.gp.time.kernels import transitions
+from graphrf.gp.time.lanes import WIDTH
 
 
 @dataclass(frozen=True)

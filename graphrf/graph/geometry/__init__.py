@@ -1,1 +1,1 @@
-"""Geometry of graphs: common borders of areas, places that are one but for rounding, and faces of meshes."""
+"""Geometry of graphs: maps, meshes, common borders of areas, and places that are one but for rounding."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf._base.lanes import WIDTH
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time.covariance import Part, Separable, Series
 from graphrf.gp.time.kernels import Steps, transitions
+from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
 
 # Of logarithms of hyperparameters, where a kernel's own small matrices are differenced.

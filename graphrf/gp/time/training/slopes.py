@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
-from graphrf._base.lanes import WIDTH, fma, load, store
+from graphrf.gp.time.lanes import WIDTH, fma, load, store
 from graphrf.gp.time.loops import moved
 
 

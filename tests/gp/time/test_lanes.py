@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from graphrf._base.lanes import WIDTH, fma, load, store
+from graphrf.gp.time.lanes import WIDTH, fma, load, store
 
 
 @numba.njit

@@ -13,7 +13,7 @@ WIDTH = 8
 """How many series go side by side, in the last axis of all arrays."""
 
 
-class _Lanes(types.Type):  # type: ignore[misc]
+class _Lanes(types.Type):
     def __init__(self) -> None:
         super().__init__(name="graphrf.Lanes")
 
@@ -23,7 +23,7 @@ _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 
 
 @register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, _VECTOR)
 
@@ -45,7 +45,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any
     return builder.bitcast(address, _VECTOR.as_pointer())
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load(typing: Any, array: Any, index: Any) -> Any:
     """array[index], of eight."""
 
@@ -55,7 +55,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
     return _LANES(array, index), made
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index] = value, of eight."""
 
@@ -66,7 +66,7 @@ def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, index, value), made
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """a b + c, each eight or one number."""
 

@@ -3,7 +3,7 @@ r"""The covariance of sensors that a signal teaches beside the graph's: expectat
 In each round gaps are filled by a draw given what was observed, and the empirical covariance E of the filled grid
 is averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999). So that E does not explain the
 values that it was made of, each half of the times is judged under the covariance that the other half teaches, and
-the share w of E in (1 - w) C + w E is the one under which both are most likely. In the end variances follow. The
+the share w of E in (1 - w) C + w E is the one under which both are most likely. Variances follow in each round. The
 kernels of time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts
 rest.
 """
@@ -74,10 +74,12 @@ def learned(
 
         value, share = max((value_of(each, bend), each) for each in (0.0, 0.3, 0.5, 0.7, 0.85))
         value, bend = max((value_of(share, each), each) for each in (bends if share > 0 else _BENDS[:1]))
+        if not cells.whole:
+            model, value, _ = maximised(
+                model, grids(share, bend), prior, FEW_STEPS, n_threads, step, variances=True
+            )
         if (share, bend) == old and _change(before, averages) < _STEADY:
             break
-    if not cells.whole:
-        model, value, _ = maximised(model, grids(share, bend), prior, FEW_STEPS, n_threads, step, variances=True)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
 
 

@@ -29,7 +29,7 @@ from graphrf.kernels.kernel import Kernel
 _SETTLED = 0.01  # change of a variance, as a share of all, at which rounds end
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
-_FEWER = 12  # how many times fewer values are in the first rounds
+_FEWER, _FEWEST = 12, 120  # how many times fewer values are in the first rounds; but not fewer times
 
 
 class Trained(NamedTuple):
@@ -107,7 +107,8 @@ def _by_turns(
     Most steps are made on few of the times, where they cost little; the kernel is chosen meanwhile.
     """
     n_times, n = seen.mask.shape
-    few, many = (training_rows(n_times, n, size) for size in (max_train // _FEWER, max_train))
+    few = training_rows(n_times, n, max(max_train // _FEWER, min(max_train, _FEWEST * n)))
+    many = training_rows(n_times, n, max_train)
     kernel, value, ended = kernels[len(kernels) // 2], -np.inf, False
     left, first_rounds = kernels, 3 if len(kernels) > 1 else 1
     for turn in range(ROUNDS):

@@ -3,9 +3,8 @@ r"""The covariance of sensors that a signal teaches beside the graph's: expectat
 In each round gaps are filled by a draw given what was observed, and the empirical covariance E of the filled grid
 is averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999). So that E does not explain the
 values that it was made of, each half of the times is judged under the covariance that the other half teaches, and
-the share w of E in (1 - w) C + w E is the one under which both are most likely. Variances follow in each round. The
-kernels of time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts
-rest.
+the share w of E in (1 - w) C + w E is the one under which both are most likely. Variances follow. The kernels of
+time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts rest.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     gaps, conjugate gradients find the missing values in O(n^2 T + n T d) per step, and standard deviations come
     from draws with a solve each. For a week of traffic at 207 sensors every five minutes, about 15 steps suffice,
     whether 30 or 70 % of the values are missing at random or sensors fail for days. Hyperparameters then come from
-    Monte Carlo expectation maximisation, with up to 15 rounds and 8 to 12 more for the covariance of sensors, a
-    fixed number that `converged_` does not judge. Memory: n T d numbers. Irregular times cost a transition matrix
+    Monte Carlo expectation maximisation, with up to 15 rounds, and as many for the covariance of sensors, which
+    `converged_` does not judge. Memory: n T d numbers. Irregular times cost a transition matrix
     for each distinct step. The constant c is treated as known. Intervals at nodes without a sensor depend on the
     graph kernel: check their coverage at sensors that are left out.
 

@@ -15,6 +15,8 @@ from graphrf.gp.time.kernels import MaternTime, Steps, TimeKernel
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
+ROUNDS = 15  # of expectation maximisation at most
+FEW_STEPS = 12  # of a search that need not end by itself
 _SHORT = 0.1  # one standard deviation of the logarithm of a lengthscale below half a step
 _NEAR = 0.1  # standard deviations of a coordinate from the mode, where a search ends
 

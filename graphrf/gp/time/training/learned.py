@@ -3,9 +3,8 @@ r"""The covariance of sensors that a signal teaches beside the graph's: expectat
 In each round gaps are filled by a draw given what was observed, and the empirical covariance E of the filled grid
 is averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999). So that E does not explain the
 values that it was made of, each half of the times is judged under the covariance that the other half teaches, and
-the share w of E in (1 - w) C + w E is the one under which both are most likely. In the end variances follow. The
-kernels of time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts
-rest.
+the share w of E in (1 - w) C + w E is the one under which both are most likely. Variances follow. The kernels of
+time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts rest.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import Complete, evidence, maximised, training_rows
+from graphrf.gp.time.training.ascent import FEW_STEPS, ROUNDS, Complete, evidence, maximised, training_rows
 
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-_ROUNDS = 12  # at most,
-_STEADY = 0.1  # until E changes by less, relative to its norm, and shares stay
+_STEADY = 0.1  # change of E, relative to its norm, at which rounds end if shares stay
 _TOL = 1e-2  # of the solves for draws
-_STEPS = 10  # of the search for variances
 
 
 class Learned(NamedTuple):
@@ -61,33 +58,33 @@ def learned(
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
     # Evidence is ruled by short steps. Predictions in long gaps rest on what lasts, in which a bend does harm.
     bends = _BENDS if cells.scattered else _BENDS[:1]
-    for turn in range(1 if cells.whole else _ROUNDS):
+    for turn in range(1 if cells.whole else ROUNDS):
         if turn > 0:
             mixed = Sensors.of((1.0 - share) * near + share * averages[-1], bend)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
-        weight = 1.0 if turn < 2 else 0.5
         before, old = averages, (share, bend)
-        averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
+        averages = new if turn < 2 else [0.5 * (a + b) for a, b in zip(averages, new, strict=True)]
         grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
-        shares = (0.0, 0.3, 0.5, 0.7, 0.85)
-        found = [evidence(model, grids(each, bend), n_threads, step) for each in shares]
-        share, bend = shares[int(np.argmax(found))], 0.0
-        if share > 0:
-            found = [evidence(model, grids(share, each), n_threads, step) for each in bends]
-            bend = bends[int(np.argmax(found))]
-        value = max(found)
-        if turn > 0 and (share, bend) == old and _change(before[-1], averages[-1]) < _STEADY:
+
+        def value_of(share: float, bend: float) -> float:
+            return evidence(model, grids(share, bend), n_threads, step)  # noqa: B023
+
+        value, share = max((value_of(each, bend), each) for each in (0.0, 0.3, 0.5, 0.7, 0.85))
+        value, bend = max((value_of(share, each), each) for each in (bends if share > 0 else _BENDS[:1]))
+        if not cells.whole:
+            model, value, _ = maximised(
+                model, grids(share, bend), prior, FEW_STEPS, n_threads, step, variances=True
+            )
+        if (share, bend) == old and _change(before, averages) < _STEADY:
             break
-    if not cells.whole:
-        model, value, _ = maximised(model, grids(share, bend), prior, _STEPS, n_threads, step, variances=True)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
 
 
-def _change(before: np.ndarray, after: np.ndarray) -> float:
-    """Relative to the norm of the first."""
-    return float(np.linalg.norm(after - before) / np.linalg.norm(before))
+def _change(before: list[np.ndarray], after: list[np.ndarray]) -> float:
+    """Of E, relative to its norm; infinity at first."""
+    return float(np.linalg.norm(after[-1] - before[-1]) / np.linalg.norm(before[-1])) if before else np.inf
 
 
 def _halves_given(

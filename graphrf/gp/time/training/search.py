@@ -20,19 +20,16 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, TimeKernel
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import Complete, maximised, training_rows
+from graphrf.gp.time.training.ascent import FEW_STEPS, ROUNDS, Complete, maximised, training_rows
 from graphrf.gp.time.training.habits import with_habits
 from graphrf.gp.time.training.learned import learned
 from graphrf.gp.time.training.likelihood import log_parameters
 from graphrf.kernels.kernel import Kernel
 
-_ROUNDS = 15  # of expectation maximisation at most
-_SETTLED = 0.01  # until no variance changes by more, as a share of all
+_SETTLED = 0.01  # change of a variance, as a share of all, at which rounds end
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
-_COARSE = 3  # first rounds,
-_FEWER = 12  # of which the training values are so many times fewer, and
-_COARSE_STEPS = 12  # the steps of a search
+_FEWER, _FEWEST = 12, 120  # how many times fewer values are in the first rounds; but not fewer times
 
 
 class Trained(NamedTuple):
@@ -110,22 +107,22 @@ def _by_turns(
     Most steps are made on few of the times, where they cost little; the kernel is chosen meanwhile.
     """
     n_times, n = seen.mask.shape
-    few, many = (training_rows(n_times, n, size) for size in (max_train // _FEWER, max_train))
-    kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
-    left, first_rounds = kernels, _COARSE if len(kernels) > 1 else 1
-    for turn in range(_ROUNDS):
+    few = training_rows(n_times, n, max(max_train // _FEWER, min(max_train, _FEWEST * n)))
+    many = training_rows(n_times, n, max_train)
+    kernel, value, ended = kernels[len(kernels) // 2], -np.inf, False
+    left, first_rounds = kernels, 3 if len(kernels) > 1 else 1
+    for turn in range(ROUNDS):
         before, old, first = model, kernel, turn < first_rounds
         coarse = first and few.size < many.size
         model, value, converged = _round(seen.rows(few if coarse else many), model, kernel, prior, coarse)
-        if first and len(kernels) > 1:
+        if first:
             left = _ranked(model, seen, left, 2 if turn == 0 else 5)
             kernel, left = left[0], left[: math.ceil(len(left) / 4)]
-        settled = not coarse and kernel == old and (not seen.partly or _moved(before, model) < _SETTLED)
         # With gaps each round has another likelihood: the end of one search is not that of the rounds.
-        converged = settled and (converged or seen.partly)
-        if settled:
+        ended = _moved(before, model) < _SETTLED if seen.partly else converged
+        if not coarse and kernel == old and (ended or not seen.partly):
             break
-    return model, kernel, value, converged
+    return model, kernel, value, ended
 
 
 def _round(
@@ -136,7 +133,7 @@ def _round(
     cells = ObservedCells(GridCovariance(model, sensors, task.times, task.n_threads), task.mask, 1e-3)
     # The same random numbers each time, so that the rounds have a fixed point.
     grid = TimePosterior(cells, task.y, 1, 0).imputed(1, task.seed) if task.partly else task.y[:, None]
-    most = _COARSE_STEPS if coarse else _MORE_STEPS if task.partly else 80
+    most = FEW_STEPS if coarse else _MORE_STEPS if task.partly else 80
     complete = Complete.of(sensors, task.times, grid)
     return maximised(model, [complete], prior, most, task.n_threads, task.step)
 
@@ -150,6 +147,8 @@ def _moved(before: Separable, after: Separable) -> float:
 
 def _ranked(model: Separable, task: Task, kernels: list[Kernel], n_blocks: int) -> list[Kernel]:
     """Graph kernels by the likelihood of blocks of observed values, the largest first, time left as it is."""
+    if len(kernels) == 1:
+        return kernels
     blocks = []
     for times, sensor, y in _cells(task, n_blocks):
         along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]

@@ -166,8 +166,7 @@ def likelihood(  # type: ignore[no-untyped-def]
             means[0] = 0.0
             for i in range(d):
                 for j in range(i + 1):
-                    for m in range(WIDTH):
-                        covariances[0, _place(i, j), m] = stationary[i, j]
+                    store(covariances, (0, _place(i, j)), stationary[i, j])
         else:
             v, f = covariances[before], phi[which[t]]
             _advanced(v, gain[before], minus[before], f, high, stationary, known, left, covariances[u])

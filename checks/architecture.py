@@ -36,7 +36,7 @@ ROUTE = re.compile(r"method\w* (==|!=|in) |(precision|sampler)_? is (not )?None"
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/": (19_600, 16_500),
+    "lines of gp/": (19_700, 16_500),
     "files that a default fit enters": (44, 32),
     "functions that a default fit enters": (320, 320),
     "files that the example's fit enters": (45, 32),
@@ -47,7 +47,7 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/": (183, 170),
+    "named numbers in gp/": (186, 170),
     "named numbers in hyperparameters/ and routes/": (76, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 3),

@@ -295,11 +295,11 @@ def test_scores_of_honest_predictions():
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_intervals_over_draws_of_the_prior(grid, name):
-    """200 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
+    """60 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
     whole = SMOOTH.dense(grid)
     root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
     held = []
-    for seed in range(200):
+    for seed in range(60):
         rng = np.random.default_rng([1, seed])
         signal = rng.normal(0.5, 0.3) + root @ rng.standard_normal(grid.n_nodes)
         nodes, y, beside = observed(name, signal, n=100, seed=seed)

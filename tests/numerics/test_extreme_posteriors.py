@@ -168,8 +168,9 @@ def test_huge_covariates_are_scaled():
     np.testing.assert_allclose(gp.predict(), small.predict(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("predictive", ["mode", "integrated"])
-@pytest.mark.parametrize("method", ["series", "features"])
+@pytest.mark.parametrize(
+    ("method", "predictive"), [("series", "mode"), ("series", "integrated"), ("features", "integrated")]
+)
 @pytest.mark.parametrize(
     "name", ["scaled by 1e-12", "weights from 1e-12 to 1e12", "self-loops of 1e12 on edges of 1e-12"]
 )

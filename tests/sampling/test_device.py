@@ -154,10 +154,10 @@ def test_one_odd_source_does_not_open_the_door_to_a_record_that_cannot_fit(engin
     # Blocks of one row; the first node has no edges and next to no record, the others' exceed the limit.
     monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
     monkeypatch.setattr("graphrf.sampling.device._HOST_VISITS", 1)
-    graph = grf.from_edges(np.arange(1, 4_999), np.arange(2, 5_000), n_nodes=5_000)
+    graph = grf.from_edges(np.arange(1, 1_499), np.arange(2, 1_500), n_nodes=1_500)
     sampler = grf.RandomWalks(100, grf.Truncated(20))
-    with pytest.raises(MemoryError, match="features of 5000 nodes"):
-        sample_features(graph, sampler, seed=0, engine=engine, memory_limit=2_500_000)
+    with pytest.raises(MemoryError, match="features of 1500 nodes"):
+        sample_features(graph, sampler, seed=0, engine=engine, memory_limit=750_000)
 
 
 def test_bad_engines_and_devices_are_named(karate):

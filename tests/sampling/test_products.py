@@ -328,7 +328,7 @@ def test_a_product_and_the_gram_matrix_of_two_are_unbiased(weighted_graph, n_fac
     kernel, sampler, left, right, root = _settings(weighted_graph, laplacian, n_factors, 1)
     f = np.linalg.matrix_power(root, n_factors)
     truth = np.concatenate([_projected(left, right, f), _projected(left, right, f @ f.T)])
-    assert_unbiased(_draws_of_b(weighted_graph, kernel, sampler, n_factors, left, right), truth, n0=8000)
+    assert_unbiased(_draws_of_b(weighted_graph, kernel, sampler, n_factors, left, right), truth, n0=4000)
 
 
 def test_the_unbiasedness_test_notices_factors_of_one_seed(weighted_graph):

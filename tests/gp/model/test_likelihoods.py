@@ -203,7 +203,9 @@ def test_all_zeros_and_separable_classes_have_a_posterior(grid):
     probability = ones.predict()
     assert ((probability > 0.8) & (probability < 1)).all()
     halves = (np.arange(196) % 14 < 7).astype(float)
-    split = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="bernoulli", seed=0).fit(np.arange(196), halves)
+    split = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="bernoulli", seed=0).fit(
+        np.arange(0, 196, 2), halves[::2]
+    )
     assert np.isfinite(split.predict()).all()
 
 
@@ -294,11 +296,11 @@ def test_scores_of_honest_predictions():
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_intervals_over_draws_of_the_prior(grid, name):
-    """200 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
+    """60 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
     whole = SMOOTH.dense(grid)
     root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
     held = []
-    for seed in range(200):
+    for seed in range(60):
         rng = np.random.default_rng([1, seed])
         signal = rng.normal(0.5, 0.3) + root @ rng.standard_normal(grid.n_nodes)
         nodes, y, beside = observed(name, signal, n=100, seed=seed)

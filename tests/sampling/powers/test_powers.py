@@ -19,6 +19,7 @@ from tests.support.sequential import assert_unbiased
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
 FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+ONE, FEWER = {"budget": 1, "max_length": 5}, {"budget": 4, "lengths": FALLING}
 SAMPLERS = [
     grf.ExactPowers(5),
     grf.CutPowers(4, 5),
@@ -170,8 +171,10 @@ def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
     assert grf.CutPowers(2, 3).resolved(grid) == grf.CutPowers(2, 3)
 
 
-@pytest.mark.parametrize("budgets", [{"budget": 1, "max_length": 5}, {"budget": 4, "lengths": FALLING}], ids=str)
-@pytest.mark.parametrize("which", ["weighted", "plain", "hub", "combinatorial"])
+@pytest.mark.parametrize(
+    ("which", "budgets"),
+    [("weighted", ONE), ("plain", FEWER), ("hub", ONE), ("hub", FEWER), ("combinatorial", FEWER)],
+)
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 def test_features_and_gram_of_compressed_powers_are_unbiased(which, budgets):
     graph = hub_graph() if which == "hub" else _irregular(weighted=which != "plain")

@@ -250,7 +250,7 @@ def test_the_example_of_ten_million_nodes_runs_on_fewer(example, monkeypatch, ca
     assert near.size == np.unique(near).size == 100
     assert set(graph.adjacency[[0]].indices) <= set(near)
     said = capsys.readouterr().out
-    assert float(said.rpartition("intervals hold ")[2].split()[0]) > 0.7
+    assert float(said.rpartition("intervals contain ")[2].split()[0]) > 0.7
     assert 0 <= float(said.rpartition("scores lack ")[2].split()[0]) < 1
 
 

@@ -30,7 +30,8 @@ def borders(areas: np.ndarray, tolerance: float) -> Borders:
 
     first, second = _near(areas, tolerance)
     edges = shapely.boundary(areas)
-    found = shapely.length(shapely.intersection(edges[first], edges[second])) > 0
+    # A shorter one is a corner, where borders overlap by rounding.
+    found = shapely.length(shapely.intersection(edges[first], edges[second])) > tolerance
     overlap = np.zeros(len(first), dtype=bool)
     rest = np.flatnonzero(~found)
     if tolerance > 0:

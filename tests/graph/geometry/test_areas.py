@@ -35,6 +35,19 @@ def test_squares_have_the_neighbours_of_a_rook(moved):
     assert (pairs(grid(moved), 0.0) == ROOK) == (moved == 0)
 
 
+@pytest.mark.parametrize("moved", [1e-9, 1e-6, 1e-2])
+def test_rows_that_are_shifted_by_rounding_meet_at_corners(moved):
+    """Their borders overlap there exactly, by next to nothing: bricks without a bond."""
+    rng = np.random.default_rng(0)
+    left = moved * rng.uniform(-1, 1, 16)
+    boxes = [
+        shapely.box(1000 * x + left[4 * y + x], 1000 * y, 1000 * (x + 1), 1000 * (y + 1))
+        for y in range(4)
+        for x in range(4)
+    ]
+    assert pairs(boxes) == ROOK
+
+
 def test_vertices_may_be_on_one_of_the_sides_only():
     line = np.linspace(0, 1000, 23)[1:-1]
     notched = [(0, 0), (1000, 0), *((1000 + 0.01 * np.sin(y), y) for y in line), (1000, 1000), (0, 1000)]

@@ -403,7 +403,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis,
                 solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-                n_threads=self.n_threads, draw=self.draw, step=bar.update if self.progress else None,
+                n_threads=self.n_threads, draw=self.draw, step=bar.update,
                 precision=precision,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
@@ -550,10 +550,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
     def _is_response(self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool) -> bool:
         """True for predictions of the expected observation, and not of f; raises unless they can be made."""
         check_deviations(return_std, return_cov)
-        if quantiles is not None and (return_std or return_cov):
-            raise checks.value_error(
-                "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
-            )
+        if quantiles is not None:
+            checked_levels(quantiles, return_std, return_cov)
         latent = checks.flag("latent", latent)
         if not hasattr(self, "likelihood_"):
             if return_std == "observation" and np.ndim(self.noise_):

@@ -161,13 +161,13 @@ def load_graph(
     (d_a + d_b) / 2, and similarities their harmonic mean. A node with k edges joins all k (k - 1) / 2 pairs of
     them, which takes about 200 bytes a pair.
 
-    **Maps.** Areas are neighbours if they have a border longer than the tolerance in common, or if their borders
-    run along each other within the tolerance for more than four times its length, whatever their vertices; not if
-    they touch at a corner. Areas that overlap by more are neighbours, too, with a warning. Ends of lines that lie
-    within the tolerance of each other, directly or through others, are one node; it is smaller where lines are
-    shorter than four times the tolerance, so that no line vanishes. Each part of a MultiLineString is an edge:
-    lengths, times and costs (weight_is="distance", or so named) are shared among the parts by their lengths, and
-    other weights are those of the whole line. A map of 10,000 areas takes a few seconds.
+    **Maps.** Areas are neighbours if they have a border longer than the default tolerance in common, or if their
+    borders run along each other within the tolerance for more than four times its length, whatever their vertices;
+    not if they touch at a corner. Areas that overlap by more are neighbours, too, with a warning. Ends of lines
+    that lie within the tolerance of each other, directly or through others, are one node; it is smaller where
+    lines are shorter than four times the tolerance, so that no line vanishes. Each part of a MultiLineString is an
+    edge: lengths, times and costs (weight_is="distance", or so named) are shared among the parts by their lengths,
+    and other weights are those of the whole line. A map of 10,000 areas takes a few seconds.
 
     **Edge lists** are UTF-8 text. Comments are lines that begin with `#` or `%` and white space (or nothing more),
     and those above the first edge that begin with one of the two, unless the nodes in them come again below; all

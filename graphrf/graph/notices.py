@@ -113,7 +113,7 @@ def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5
     alone_ones = f"{n_alone:,} of the {n:,} {what} have no edge, and " if n_alone else ""
     return (
         f"{alone_ones}the largest of the {sizes.size:,} parts of the graph has {int(sizes.max()):,} of the {n:,} "
-        f"{what}; values in one part tell nothing about the others{': ' if way_out else ''}{way_out}"
+        f"{what}; values in one part carry no information on the others{': ' if way_out else ''}{way_out}"
     )
 
 

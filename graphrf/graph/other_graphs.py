@@ -201,8 +201,8 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
 
 
 def in_degrees(crs: Any) -> bool | None:
-    """What a coordinate system says about degrees; None for none, and for text that is not the usual one."""
+    """True if a coordinate system is in degrees, None if it is missing or text that is not the usual one."""
     if isinstance(crs, str):
         return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
-    said = getattr(crs, "is_geographic", None)
-    return None if said is None else bool(said)
+    geographic = getattr(crs, "is_geographic", None)
+    return None if geographic is None else bool(geographic)

@@ -93,7 +93,7 @@ def edges_of_rows(
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
             "source",
-            f"must be a list of pairs, unless it is said what the others are, got entries such as "
+            f"must be a list of pairs, unless the meaning of the others is given, got entries such as "
             f"{short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to leave them out, or "
             "columns=(0, 2) if these are the ends",
         )

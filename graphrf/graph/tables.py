@@ -13,6 +13,7 @@ from graphrf._base.lazy import missing
 from graphrf.graph.edges import ends_of_edges, positions_of_ends
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
+from graphrf.graph.names import is_missing
 from graphrf.graph.notices import is_weight
 
 
@@ -109,17 +110,12 @@ def _ends(table: Any, title: Any) -> Any:
     values = np.asarray(table[title])
     if values.dtype.kind in "OUSTf":
         values = values.tolist()
-        missing = next((row for row, node in enumerate(values) if _is_missing(node)), None)
+        missing = next((row for row, node in enumerate(values) if is_missing(node) or node == ""), None)
         if missing is not None:
             raise checks.value_error(
                 "source", f"must have two nodes in each row, got none in row {missing} of column {short(title)}"
             )
     return ends_of_edges(f"column {short(title)}", values)
-
-
-def _is_missing(node: Any) -> bool:
-    """True if a cell is empty: None, NaN, an empty text, or a missing value of pandas."""
-    return node is None or type(node).__name__ in ("NAType", "NaTType") or node == "" or node != node
 
 
 def _numbers(title: str, column: Any) -> np.ndarray:
@@ -132,15 +128,17 @@ def _numbers(title: str, column: Any) -> np.ndarray:
 def frame_of(
     names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
 ) -> Any:
-    """A data frame of pandas with a row for each name.
+    """A data frame of pandas with a row for each name, from columns of shape (q,); see `index_of`."""
+    index = index_of(names, titles, "node")
+    import pandas
 
-    Parameters
-    ----------
-    names : sequence of q names
-        Tuples of one length become a MultiIndex.
-    columns : mapping of titles to values, shape (q,) each
-    titles : sequence, optional
-        Of the levels of the index.
+    return pandas.DataFrame(dict(columns), index=index)
+
+
+def index_of(names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None) -> Any:
+    """An index of pandas with the titles of its levels; names that are tuples of one length are a MultiIndex.
+
+    `usual` is the title of a single level without one.
     """
     try:
         import pandas
@@ -150,7 +148,5 @@ def frame_of(
     n_levels = lengths.pop() if len(lengths) == 1 else 1
     titles = list(titles) if titles is not None and len(titles) == n_levels else None
     if n_levels > 1:
-        index = pandas.MultiIndex.from_tuples(names, names=titles)
-    else:
-        index = pandas.Index(names, name="node" if titles is None else titles[0], tupleize_cols=False)
-    return pandas.DataFrame(dict(columns), index=index)
+        return pandas.MultiIndex.from_tuples(names, names=titles)
+    return pandas.Index(names, name=usual if titles is None else titles[0], tupleize_cols=False)

@@ -145,7 +145,7 @@ def inches(ax: Axes) -> float:
 
 
 def spacing(ax: Axes, coordinates: np.ndarray, stretch: float, n: int) -> tuple[float, float]:
-    """How far n marks on a map are from one another, and how long its unit of height is, in points.
+    """The distance between n marks on a map, and the length of its unit of height, in points.
 
     A unit of width is 1 / `stretch` as long.
     """
@@ -159,7 +159,7 @@ def spacing(ax: Axes, coordinates: np.ndarray, stretch: float, n: int) -> tuple[
 
 
 def stretch_of(coordinates: np.ndarray, degrees: bool) -> float:
-    """How much longer a unit of height is than one of width: of degrees 1 / cos(latitude), else 1."""
+    """The ratio of a unit of height to one of width: of degrees 1 / cos(latitude), else 1."""
     latitude = float(np.nanmean(coordinates[:, 1])) if degrees and len(coordinates) else 0.0
     return 1 / math.cos(math.radians(min(89.0, abs(latitude))))
 

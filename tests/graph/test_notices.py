@@ -188,7 +188,7 @@ def test_graphs_of_which_most_nodes_have_no_edge_are_told():
         "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 areas; values"
     )
     assert of_few_edges("areas", pair).startswith(text)
-    assert of_few_edges("areas", pair, "draw them").endswith("nothing about the others: draw them")
+    assert of_few_edges("areas", pair, "draw them").endswith("no information on the others: draw them")
     assert of_few_edges("areas", grf.from_edges([0], [1], n_nodes=4)) == ""
     loops = grf.from_edges([0, 1, 2, 3], [0, 1, 2, 0])
     assert of_few_edges("nodes", loops) == ""

@@ -16,6 +16,8 @@ from graphrf.gp.model.answers import Titles
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
 
+WAY_OUT = "pass graph=False and keep the graph yourself"
+
 
 class Saved:
     """An estimator on a graph that can be saved: a subclass has `_saved`, and `_loaded` for what that made."""
@@ -61,7 +63,7 @@ class Saved:
         names = None
         if with_graph:
             arrays |= self._graph_arrays(self.graph)
-            names = _encoded_names(self._named_graph(self.graph))
+            names = self._encoded_names(self.graph)
         record |= {
             "format": self._format,
             "graph": self._digest(self.graph),
@@ -147,6 +149,11 @@ class Saved:
         return found.hexdigest()
 
     @classmethod
+    def _encoded_names(cls, graph: Any) -> Any:
+        named = cls._named_graph(graph)
+        return [encoded_name(name, WAY_OUT) for name in named.nodes] if named.has_names else None
+
+    @classmethod
     def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:
         own = graph.adjacency
         return dict(zip(cls._graph_fields, (own.indptr, own.indices, own.data), strict=True))
@@ -155,12 +162,6 @@ class Saved:
     def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
         indptr, indices, weights = (arrays[name] for name in cls._graph_fields)
         return _graph(indptr, indices, weights, decoded_names(names))
-
-
-def _encoded_names(graph: Graph) -> list[Any] | None:
-    if not graph.has_names:
-        return None
-    return [encoded_name(name, "pass graph=False and keep the graph yourself") for name in graph.nodes]
 
 
 def decoded_names(names: Any) -> list[Hashable] | None:

@@ -108,7 +108,7 @@ class MetricGraph:
         result = cls(streets.src, streets.dst, streets.length)
         if streets.nodes != list(range(len(streets.nodes))):
             result.graph = Graph(result.graph.adjacency, nodes=streets.nodes)
-        result._edges = streets.names
+        result.edge_names = streets.names
         return result
 
     @property
@@ -253,22 +253,22 @@ class MetricGraph:
 
     def _named(self, u: np.ndarray, v: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
         """Edges by their ends and keys, in either direction."""
-        named = self._edges
+        named = self.edge_names
         result = np.empty(u.size, dtype=np.int64)
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
             edge = named.get((first, last, key), named.get((last, first, key), -1))
             if edge < 0:
                 there = [own for one, two, own in named if {one, two} == {first, last}]
                 pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
-                said = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
+                known = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
                 raise checks.value_error(
-                    "places", f"must lie on edges, but got key {key!r} between {pair}, {said} (place {n})"
+                    "places", f"must lie on edges, but got key {key!r} between {pair}, {known} (place {n})"
                 )
             result[n] = edge
         return result
 
     @cached_property
-    def _edges(self) -> dict[tuple[int, int, Hashable], int]:
+    def edge_names(self) -> dict[tuple[int, int, Hashable], int]:
         """Edges by (position, position, key): parallel ones are counted from 0, as by networkx."""
         counts: dict[tuple[int, int], int] = {}
         result: dict[tuple[int, int, Hashable], int] = {}

@@ -114,8 +114,6 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     ((3,), True)
     """
 
-    _titles = Titles()
-
     def __init__(
         self,
         graph: MetricGraph,
@@ -307,11 +305,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         check_deviations(return_std, return_cov)
         posterior, vertices, inverse = self._at(places, x)
         if quantiles is not None:
-            levels = checked_levels(quantiles)
-            if return_std or return_cov:
-                raise checks.value_error(
-                    "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
-                )
+            levels = checked_levels(quantiles, return_std, return_cov)
             return self._marginals(posterior, vertices, "quantiles").quantiles(levels)[inverse]
         mean = posterior.means(vertices)[inverse]
         if return_cov:

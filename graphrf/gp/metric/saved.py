@@ -10,13 +10,14 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, decoded, encoded
-from graphrf.gp.files.saved import Saved, decoded_names
+from graphrf.gp.files.saved import WAY_OUT, Saved, decoded_names
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Places
 from graphrf.gp.metric.training import Hyperparameters
 from graphrf.gp.model.alignment import Rows
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.settings import checked_hyperprior
+from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
@@ -25,7 +26,7 @@ _LARGEST = 1e150  # of numbers whose squares are summed
 
 
 class Seen(NamedTuple):
-    """What was observed: values less `offset`, shape (n, p), with relative precisions, and their mean function."""
+    """Observations: values less `offset`, shape (n, p), their places, relative precisions and mean function."""
 
     places: Places
     values: np.ndarray
@@ -100,15 +101,31 @@ class SavedMetric(Saved):
         return {name: getattr(graph, name) for name in cls._graph_fields}
 
     @classmethod
+    def _encoded_names(cls, graph: Any) -> Any:
+        edges = [[u, v, encoded_name(key, WAY_OUT), edge] for (u, v, key), edge in graph.edge_names.items()]
+        return {"nodes": super()._encoded_names(graph), "edges": edges}
+
+    @classmethod
     def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
         src, dst, length = (arrays[name] for name in cls._graph_fields)
         if (src.dtype, dst.dtype, length.dtype) != (np.int64, np.int64, np.float64):
             raise ValueError("its graph has arrays of other types than are written")
         graph = MetricGraph(src, dst, length)
-        named = decoded_names(names)
+        named = decoded_names(names["nodes"])
         if named is not None:
             graph.graph = Graph(graph.graph.adjacency, nodes=named)
+        graph.edge_names = {
+            (u, v, decoded_name(key)): _edge(graph, u, v, edge) for u, v, key, edge in names["edges"]
+        }
         return graph
+
+
+def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:
+    """The number of an edge of a file, once it joins its ends."""
+    number = checks.integer("edge", edge, low=0, high=graph.n_edges - 1)
+    if {u, v} != {int(graph.src[number]), int(graph.dst[number])}:
+        raise ValueError("its edges have names of other ends")
+    return number
 
 
 def _seen(graph: MetricGraph, mean: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Seen:

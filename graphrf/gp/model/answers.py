@@ -20,7 +20,7 @@ class Titles(NamedTuple):
 
     @classmethod
     def of(cls, outputs: Any, *tables: Any) -> Titles:
-        """Of the first table whose index has titles, and of the columns of the outputs."""
+        """The titles of the first index that has any, and those of the columns of the outputs."""
         levels = next(filter(None, map(levels_of, tables)), None)
         columns = getattr(outputs, "columns", None)
         return cls(levels, None if columns is None else tuple(columns))
@@ -79,8 +79,12 @@ def columns_of(found: Any, return_std: Any, return_cov: Any, quantiles: Any) -> 
     return dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
 
 
-def checked_levels(quantiles: Any) -> np.ndarray:
-    """Levels of quantiles, in (0, 1)."""
+def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
+    """Levels of quantiles, in (0, 1), which are not asked for beside deviations or covariances."""
+    if return_std or return_cov:
+        raise checks.value_error(
+            "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+        )
     levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
     if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
         raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")

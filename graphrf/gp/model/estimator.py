@@ -39,7 +39,7 @@ class NodeEstimator(BaseEstimator):
     """Nested parameters, tags and the names of columns; the only feature is the node."""
 
     graph: Graph
-    _titles = Titles()
+    _titles: Titles
 
     # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be requested.
     __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
@@ -131,7 +131,8 @@ class NodeEstimator(BaseEstimator):
     def _frame(self, nodes: Any, columns: Mapping[Any, np.ndarray]) -> Any:
         """A data frame with a row for each of the nodes."""
         names = [self.graph.nodes[position] for position in NodeEstimator._queried(self, nodes).tolist()]
-        return self._titles.frame(names, columns, nodes)
+        # The index of a Series of nodes is of its rows.
+        return self._titles.frame(names, columns, None if hasattr(nodes, "iloc") else nodes)
 
 
 def _fields(value: Any) -> list[str]:

@@ -8,25 +8,11 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
+from graphrf.graph.names import is_missing
 
 # Words that stand for a missing label where there is no better way.
 _PLACEHOLDERS = frozenset(
-    (
-        "?",
-        "-",
-        "--",
-        "-1",
-        "na",
-        "n/a",
-        "nan",
-        "none",
-        "null",
-        "nil",
-        "unknown",
-        "missing",
-        "unlabelled",
-        "unlabeled",
-    )
+    "? - -- -1 na n/a nan none null nil unknown missing unlabelled unlabeled".split()  # noqa: SIM905
 )
 
 
@@ -92,8 +78,8 @@ def checked_labels(
 
 
 def _are_labels(labels: np.ndarray) -> np.ndarray:
-    """Which entries are labels, and neither missing nor -1; with a warning if some are not."""
-    missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
+    """True for entries that are neither missing nor -1; with a warning if some are."""
+    missing = np.array([is_missing(label) or label == "" for label in labels.tolist()], dtype=bool)
     unlabelled = np.array([_is_minus_one(label) for label in labels.tolist()], dtype=bool)
     others = {label for label, no in zip(labels.tolist(), missing | unlabelled, strict=True) if not no}
     if unlabelled.any() and len(others) < 2:  # then -1 can only be one of two classes
@@ -107,11 +93,6 @@ def _are_labels(labels: np.ndarray) -> np.ndarray:
             "these nodes have none, as in scikit-learn: leave them out to end this warning"
         )
     return ~(missing | unlabelled)
-
-
-def _is_missing(label: Any) -> bool:
-    kind = type(label).__name__
-    return label is None or kind in ("NAType", "NaTType") or label == "" or (kind == "float" and label != label)
 
 
 def _is_minus_one(label: Any) -> bool:

@@ -31,7 +31,7 @@ class Coefficients(NamedTuple):
     def of(
         cls, mean: MeanFunction, coefficients: np.ndarray, covariance: np.ndarray, offset: np.ndarray, single: bool
     ) -> Coefficients:
-        """In the units of the covariates, from the coefficients of the basis and their covariance."""
+        """Coefficients in the units of the covariates, from those of the basis and their covariance."""
         constant, trend = mean.parts(coefficients)
         own = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
         names = ("constant", *mean.names)[: own.shape[0]]

@@ -45,30 +45,33 @@ def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
     """
     own = np.asarray(values, dtype=np.float64).ravel()
     own = own[np.isfinite(own)]
-    for value, count in placeholders(own):
+    for value, count, median in placeholders(own):
         warn(
             f"`{name}` holds {value:g} {count} times, far from all other values (median "
-            f"{float(np.median(own)):.4g}): does it stand for missing readings? If so, {way_out}"
+            f"{median:.4g}): does it stand for missing readings? If so, {way_out}"
         )
 
 
-def placeholders(values: np.ndarray) -> list[tuple[float, int]]:
-    """Values that repeat in isolation far from the others, with their numbers, at most three."""
+def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
+    """Values that repeat in isolation far from the others: with their numbers, and the median of the others.
+
+    Of the five most frequent values.
+    """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
         return []
     found = []
     for place in np.argsort(-counts, kind="stable")[:5].tolist():
         value, count = float(distinct[place]), int(counts[place])
-        if count < _REPEATS or 2 * count > values.size:
+        if count < _REPEATS:
             continue
         others = values[values != value]
         median = float(np.median(others))
         spread = 1.4826 * float(np.median(np.abs(others - median)))
         near = int((np.abs(others - value) < spread).sum())
         if spread > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near:
-            found.append((value, count))
-    return found[:3]
+            found.append((value, count, median))
+    return found
 
 
 def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: np.ndarray) -> None:

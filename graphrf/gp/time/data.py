@@ -59,7 +59,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, nodes: np.ndarray, values: Any) -> Columns:
-        """From what was given to `fit`."""
+        """The columns of what was given to `fit`."""
         if is_frame(values):
             return cls(nodes, values.index.name, levels_of(values.columns))
         return cls(nodes)

@@ -10,7 +10,7 @@ from numba.core.datamodel import models
 from numba.core.extending import intrinsic, register_model
 
 WIDTH = 8
-"""How many series go side by side, in the last axis of all arrays."""
+"""The number of series side by side, in the last axis of all arrays."""
 
 
 class _Lanes(types.Type):

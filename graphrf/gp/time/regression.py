@@ -43,7 +43,7 @@ from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training.search import Task, automatic_parts, train
 from graphrf.graph.graph import Graph, given_nodes, require_graph
-from graphrf.graph.tables import frame_of
+from graphrf.graph.tables import index_of
 from graphrf.kernels.kernel import Kernel
 
 _LARGEST_SENSORS = 5_000
@@ -396,18 +396,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             found = self.predict(nodes, times, return_std, quantiles=quantiles)
             if quantiles is not None:
                 return tuple(self._frame(nodes, times, own) for own in np.moveaxis(found, -1, 0))
-            return (
-                tuple(self._frame(nodes, times, own) for own in found)
-                if return_std
-                else self._frame(nodes, times, found)
-            )
+            if return_std:
+                return tuple(self._frame(nodes, times, own) for own in found)
+            return self._frame(nodes, times, found)
         if quantiles is None:
             return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
-        levels = checked_levels(quantiles)
-        if return_std:
-            raise checks.value_error(
-                "quantiles", "are returned alone: ask for standard deviations in another call"
-            )
+        levels = checked_levels(quantiles, return_std)
         law, shape = self._marginals(nodes, times)
         return law.quantiles(levels).reshape(*shape, levels.size)
 
@@ -452,18 +446,13 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _frame(self, nodes: Any, times: Any, values: np.ndarray) -> Any:
         """A data frame with a row for each time and a column for each node."""
+        import pandas
+
         positions = given_nodes(self.graph, self._asked_nodes(nodes)).tolist()
-        index = (
-            times
-            if hasattr(times, "rename") and hasattr(times, "nlevels")
-            else self._clock.as_index(self._asked(times))
-        )
-        names = frame_of([self.graph.nodes[position] for position in positions], {}, self._columns.nodes_titles)
-        table = frame_of(range(values.shape[0]), dict(enumerate(values.T)))
-        table.index, table.columns = index.rename(self._columns.times_title), names.index
-        if self._columns.nodes_titles is None and names.index.nlevels == 1:
-            table.columns.name = None
-        return table
+        own = hasattr(times, "rename") and hasattr(times, "nlevels")  # an index of pandas
+        index = times if own else self._clock.as_index(self._asked(times))
+        columns = index_of([self.graph.nodes[position] for position in positions], self._columns.nodes_titles)
+        return pandas.DataFrame(values, index=index.rename(self._columns.times_title), columns=columns)
 
     def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
         check_deviations(return_std)

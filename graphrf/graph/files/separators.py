@@ -301,7 +301,7 @@ def _is_clean(sample: list[str], mark: str | None) -> bool:
 
 
 def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tuple[bool, bool, int]:
-    """What speaks for a separator: like ends, numbers beside them, and names that come again."""
+    """The merits of a separator, to be compared: similar ends, numbers beside them, and names that recur."""
     rows = [_cells(line, mark) or [] for line in sample]
     beside = [all(map(_NUMBER.fullmatch, column)) for column in list(zip(*rows, strict=True))[2:]]
     names = {cell.strip() for row in rows for cell in row[:2]}
@@ -341,7 +341,7 @@ def _ragged(lines: _Lines, widths: dict[str | None, list[int]], other: str | Non
 
 
 def _way_out(lines: _Lines, row: int, mark: str | None, other: str | None) -> str:
-    """What may be meant by a line with another number of cells than others."""
+    """Advice about a line with another number of cells than others."""
     rows = [[cell.strip() for cell in _cells(line, mark) or ()] for line in lines.texts]
     nodes = {cells[0] for cells in rows if cells}
     if len(nodes) == len(rows) > 1 and all(nodes.issuperset(cells) for cells in rows):

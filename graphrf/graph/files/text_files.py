@@ -114,7 +114,7 @@ def read_edge_list(
     require_room(path, text, memory_limit)
     asked = _Asked(columns, weight, header)
     with named(path):
-        text_formats.check_format(text, columns_said=columns is not None)
+        text_formats.check_format(text, columns_given=columns is not None)
     table, integers = _large_table(path, text, asked) or (_table(path, text, asked), None)
     del text
     cells, titles, width = table.cells, table.titles, table.width

@@ -38,8 +38,8 @@ _AS_EDGES = "; if it is a list of edges, pass columns=(0, 1)"
 _FEW = 1000
 
 
-def check_format(text: str, *, columns_said: bool) -> None:
-    """Raise `ValueError` for the text of another format; less is looked at where the columns of edges are said."""
+def check_format(text: str, *, columns_given: bool) -> None:
+    """Raise `ValueError` for the text of another format; fewer formats are considered if the columns are given."""
     for pattern, what, way_out in _BEGINS:
         if pattern.match(_first_lines(text)):
             raise ValueError(f"it seems to be {what}; {way_out}")
@@ -47,7 +47,7 @@ def check_format(text: str, *, columns_said: bool) -> None:
     problems = [row for row in rows if row[0] != "c"]
     if problems and re.fullmatch(r"p \S+ \d+ \d+", " ".join(problems[0])):
         raise ValueError(f"it is {_DIMACS}")
-    if columns_said or not rows:
+    if columns_given or not rows:
         return
     if all(row[0] in ("a", "e") and len(row) in (3, 4) and _integers(row[1:3]) for row in rows):
         raise ValueError(f"it seems to be {_DIMACS}{_AS_EDGES}")

@@ -20,18 +20,18 @@ class Borders(NamedTuple):
     overlap: np.ndarray
 
 
-def borders(areas: np.ndarray, tolerance: float) -> Borders:
+def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
     """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
 
     Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If
-    it is 0, there are only those found exactly, and areas within others.
+    it is 0, there are only those found exactly, and areas within others. An exact border no longer than `rounding`
+    is a corner.
     """
     import shapely
 
     first, second = _near(areas, tolerance)
     edges = shapely.boundary(areas)
-    # A shorter one is a corner, where borders overlap by rounding.
-    found = shapely.length(shapely.intersection(edges[first], edges[second])) > tolerance
+    found = shapely.length(shapely.intersection(edges[first], edges[second])) > rounding
     overlap = np.zeros(len(first), dtype=bool)
     rest = np.flatnonzero(~found)
     if tolerance > 0:
@@ -43,7 +43,7 @@ def borders(areas: np.ndarray, tolerance: float) -> Borders:
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """How many pairs that are no neighbours have borders that run along each other within a larger distance."""
+    """The number of pairs that are no neighbours, but whose borders run along each other farther apart."""
     import shapely
 
     first, second = _near(areas, distance)
@@ -77,7 +77,7 @@ def _needed(edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance:
 
 
 def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float) -> np.ndarray:
-    """For each pair, whether their borders run along each other within a tolerance.
+    """True for pairs whose borders run along each other within a tolerance.
 
     Let L(t) be the length of the first border that is within t of the second. Along a common border it hardly
     depends on t from the tolerance on; where the two only touch or meet at an angle, it is proportional to t. So
@@ -95,7 +95,7 @@ def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, toleran
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair, whether one polygon lies within the other, and whether they overlap beyond the tolerance."""
+    """True for pairs of which one polygon lies within the other; true for those that overlap otherwise."""
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)
@@ -110,7 +110,7 @@ def _covered(
 
 
 def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radius: float) -> np.ndarray:
-    """For each pair of borders, the length of the first within a radius of the second."""
+    """The length of the first border of each pair within a radius of the second."""
     import shapely
 
     used, numbers = np.unique(np.stack([first, second]), return_inverse=True)
@@ -143,7 +143,7 @@ def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radiu
 def _intervals(
     starts: np.ndarray, ends: np.ndarray, other_starts: np.ndarray, other_ends: np.ndarray, radius: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each segment lies within a radius of another one, as distances along it; an end below 0 for nowhere.
+    """The part of each segment within a radius of another, as distances along it; an end below 0 for no part.
 
     The points within a radius of a segment are convex: they are the hull of two discs, and a box between them.
     """

@@ -16,14 +16,15 @@ from graphrf.graph.geometry.joining import SHARE, checked_tolerance, join_places
 from graphrf.graph.graph import Graph
 
 _LINES = {"LineString", "MultiLineString", "LinearRing"}
-# Ends of lines that were joined are told from this share of the nodes on.
+# There is a warning if ends of lines that were joined are more than this share of the nodes.
 _MANY = 0.1
-# Gaps of so many default tolerances between areas are looked for, and told if so many borders lie along them.
+# Areas up to so many default tolerances apart are found, with a warning if they are more than this share of the
+# pairs of neighbours.
 _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, what to say about it, and what to do if it has few edges.
+    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges.
 
     The largest part usually holds a share `together` of the nodes.
     """
@@ -35,7 +36,7 @@ class MapEdges(NamedTuple):
     together: float
 
     def notices(self, graph: Graph) -> list[str]:
-        """All that is to be said about the graph that these edges make."""
+        """All warnings about the graph that these edges make."""
         return [*self.remarks, notices.of_few_edges(self.what, graph, self.way_out, together=self.together)]
 
 
@@ -180,8 +181,9 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             f"({len(again):,} of {len(areas):,} rows repeat an earlier one): reset_index() numbers the rows, "
             "set_index('column') names them, dissolve(by='column') makes one area of rows with the same name",
         )
-    reach = checked_tolerance(tolerance, shapely.length(areas), "the outlines")
-    found = borders(areas, reach)
+    outlines = shapely.length(areas)
+    reach = checked_tolerance(tolerance, outlines, "the outlines")
+    found = borders(areas, reach, min(reach, checked_tolerance(None, outlines, "the outlines")))
     remarks = []
     way_out = (
         f"pass tolerance=, the width of the gaps between areas in the unit of the map (here {reach:.2g}), if they "

@@ -37,7 +37,7 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
         vertices, faces = _read(mesh, memory_limit)
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
-        _tell_of_halves(faces)
+        _warn_of_halves(faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
         vertices, faces = checks.array("mesh", mesh[0]), _rows(mesh[1])
     else:
@@ -85,7 +85,7 @@ def _rows(faces: Any) -> Any:
     return Faces.of_rows(rows)
 
 
-def _tell_of_halves(triangles: np.ndarray) -> None:
+def _warn_of_halves(triangles: np.ndarray) -> None:
     """Warn if a mesh of trimesh, which holds triangles only, was made of quadrilaterals."""
     if triangles.ndim != 2 or triangles.shape[1] != 3:
         return
@@ -124,7 +124,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
 
 def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray, Faces]:
     trimesh = lazy.need("trimesh", "reading STL and PLY meshes")
-    # Textures are left alone: they would be looked for in other files, and vertices be numbered by them.
+    # Textures would be read from other files, and vertices be numbered by them.
     options = {"process": False, **({"skip_materials": True, "fix_texture": False} if kind == ".ply" else {})}
     if kind == ".stl":
         content = _one_solid(content)

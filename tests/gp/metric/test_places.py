@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import MetricGraph
+from graphrf.gp import MetricGraph, MetricGraphGPRegressor
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +238,14 @@ def test_a_graph_of_weights_is_no_metric_graph():
     gp = grf.gp.MetricGraphGPRegressor(grf.from_edges([0], [1]))
     with pytest.raises(TypeError, match="`graph` must be a MetricGraph"):
         gp.fit([0], [1.0])
+
+
+def test_files_keep_the_keys_of_streets(tmp_path):
+    """Key 0 from 31 is another street than key 0 to 31, and is not found by counting."""
+    town = MetricGraph.from_networkx(osm_town())
+    gp = MetricGraphGPRegressor(town, lengthscale=100.0, output_scale=1.0, noise=0.01)
+    gp.fit([(656001894, 31, 0, 50.0), (31, 656001894, 0, 50.0)], [1.0, -1.0]).save(tmp_path / "gp.npz")
+    loaded = MetricGraphGPRegressor.load(tmp_path / "gp.npz")
+    there = [(31, 656001894, 0, 50.0), (656001894, 31, 1, 100.0), (656001894, 31, 0, 50.0)]
+    np.testing.assert_array_equal(loaded.predict(there), gp.predict(there))
+    assert loaded.predict(there)[0] < 0 < loaded.predict(there)[2]

@@ -22,8 +22,8 @@ def grid(moved=0.0, size=1000.0, seed=0, n=4):
     return np.array([shapely.Polygon(square) for square in squares])
 
 
-def pairs(areas, tolerance=0.4):
-    found = borders(np.asarray(areas), tolerance)
+def pairs(areas, tolerance=0.4, rounding=None):
+    found = borders(np.asarray(areas), tolerance, min(tolerance, 0.4) if rounding is None else rounding)
     return set(zip(found.first.tolist(), found.second.tolist(), strict=True))
 
 
@@ -46,6 +46,12 @@ def test_rows_that_are_shifted_by_rounding_meet_at_corners(moved):
         for x in range(4)
     ]
     assert pairs(boxes) == ROOK
+
+
+def test_a_large_tolerance_keeps_short_borders():
+    areas = [shapely.box(0, 0, 1000, 1000), shapely.box(1000, 970, 2000, 2000)]  # 30 m in common
+    assert pairs(areas, 50.0) == {(0, 1)}
+    assert pairs(areas, 50.0, rounding=50.0) == set()
 
 
 def test_vertices_may_be_on_one_of_the_sides_only():

@@ -83,7 +83,7 @@ def learned(
 
 
 def _change(before: list[np.ndarray], after: list[np.ndarray]) -> float:
-    """Of E, relative to its norm; infinity at first."""
+    """The change of E relative to its norm; infinity in the first round."""
     return float(np.linalg.norm(after[-1] - before[-1]) / np.linalg.norm(before[-1])) if before else np.inf
 
 

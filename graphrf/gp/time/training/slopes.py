@@ -15,7 +15,7 @@ from graphrf.gp.time.loops import moved
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _place(i, j):  # type: ignore[no-untyped-def]
-    """Where the entry (i, j) or (j, i) stands in a triangle."""
+    """The index of the entry (i, j) or (j, i) in a triangle."""
     return i * (i + 1) // 2 + j if i >= j else j * (j + 1) // 2 + i
 
 

@@ -41,6 +41,8 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     estimator, coupling = how
     vector = vectors(graph.n_nodes, seed)[1]
     options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
+    if not scores_or_refusal(graph, {**options, "personalization": vector}).size:
+        return
     result = grf.pagerank.estimate(graph, personalization=vector, **options)
     if coupling != "pooled" or estimator != "visits":  # whose visits' sum is corrected: few walks may be below 0
         assert result.scores.min() >= 0
@@ -123,15 +125,23 @@ def test_scores_of_a_union_are_those_of_its_parts_by_their_share_of_the_jumps(pa
     assert np.allclose(both, np.r_[share * scores[0], (1 - share) * scores[1]], atol=1e-11)
 
 
+def scores_or_refusal(graph, options):
+    """The scores; none where few walks on a graph with hardly an edge have no end point at all."""
+    try:
+        return grf.pagerank.estimate(graph, **options).scores
+    except ValueError as error:
+        assert options["estimator"] == "endpoints"
+        assert "every walk was lost" in str(error)  # noqa: PT017
+        return np.zeros(0)
+
+
 @settings(max_examples=20)
 @given(either, st.sampled_from(ESTIMATORS), st.integers(-100, 100), seeds)
 def test_the_scale_of_weights_leaves_pagerank_alone(graph, how, power, seed):
     scaled = grf.Graph(graph.adjacency * 2.0**power, directed=graph.directed)
     estimator, coupling = how
     options = {"n_walks": 4, "estimator": estimator, "coupling": coupling, "seed": seed}
-    assert np.array_equal(
-        grf.pagerank.estimate(scaled, **options).scores, grf.pagerank.estimate(graph, **options).scores
-    )
+    assert np.array_equal(scores_or_refusal(scaled, options), scores_or_refusal(graph, options))
     assert np.array_equal(pagerank(scaled).scores, pagerank(graph).scores)
     other = grf.Graph(graph.adjacency * 3.7, directed=graph.directed)
     assert np.allclose(pagerank(other).scores, pagerank(graph).scores, atol=1e-11)

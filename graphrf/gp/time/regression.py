@@ -68,8 +68,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
         "auto" compares diffusion and Matern kernels of six lengthscales by the likelihood, and from 100 times on
-        mixes C with the sensors' empirical covariance, in the proportion that cross-validation over the two
-        halves of the times finds most likely. A name compares lengthscales of one kernel; a Kernel is
+        mixes C with the sensors' empirical covariance, in the proportion under which each half of the times is
+        most likely given the covariance of the other half. A name compares lengthscales of one kernel; a Kernel is
         used unchanged.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
         "auto": a constant, a daily profile if the times span two days, a weekly one if they span three weeks, and
@@ -122,8 +122,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     gaps, conjugate gradients find the missing values in O(n^2 T + n T d) per step, and standard deviations come
     from draws with a solve each. For a week of traffic at 207 sensors every five minutes, about 15 steps suffice,
     whether 30 or 70 % of the values are missing at random or sensors fail for days. Hyperparameters then come from
-    Monte Carlo expectation maximisation, with up to 15 rounds, and as many for the covariance of sensors, which
-    `converged_` does not judge. Memory: n T d numbers. Irregular times cost a transition matrix
+    Monte Carlo expectation maximisation, with up to 15 rounds and 8 to 12 more for the covariance of sensors, a
+    fixed number that `converged_` does not judge. Memory: n T d numbers. Irregular times cost a transition matrix
     for each distinct step. The constant c is treated as known. Intervals at nodes without a sensor depend on the
     graph kernel: check their coverage at sensors that are left out.
 

@@ -25,7 +25,8 @@ def small_blocks(monkeypatch):
     """Kernels and variances are compared on less, in fewer rounds, which is quicker."""
     monkeypatch.setattr("graphrf.gp.time.training.habits._CELLS", 200)
     monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
-    monkeypatch.setattr("graphrf.gp.time.training.learned.ROUNDS", 4)
+    monkeypatch.setattr("graphrf.gp.time.training.learned._ROUNDS", 4)
+    monkeypatch.setattr("graphrf.gp.time.training.learned._SCATTERED_ROUNDS", 4)
 
 
 def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:

@@ -1,10 +1,10 @@
 r"""The covariance of sensors that a signal teaches beside the graph's: expectation maximisation.
 
-In each round gaps are filled by a draw given what was observed, and the empirical covariance E of the filled grid
-is averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999). So that E does not explain the
-values that it was made of, each half of the times is judged under the covariance that the other half teaches, and
-the share w of E in (1 - w) C + w E is the one under which both are most likely. Variances follow. The kernels of
-time stay as they were trained on all times at once: halves show less of what lasts, on which forecasts rest.
+In each round gaps are filled by a draw given what was observed, the empirical covariance E of the filled grid is
+averaged with those of the rounds before (Delyon, Lavielle and Moulines 1999), and hyperparameters follow. So that
+E does not explain the values that it was made of, each half of the times is judged under the covariance that the
+other half teaches, and the share w of E in (1 - w) C + w E is the one under which both are most likely. Without
+gaps hyperparameters stay as they were trained on all times at once, which show more of what lasts than halves do.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import FEW_STEPS, ROUNDS, Complete, evidence, maximised, training_rows
+from graphrf.gp.time.training.ascent import Complete, evidence, maximised, training_rows
 
 _BENDS = (0.0, 0.3, 1.0, 3.0)
-_STEADY = 0.1  # change of E, relative to its norm, at which rounds end if shares stay
+# Rounds, with values missing independently and in long gaps.
+_SCATTERED_ROUNDS, _ROUNDS = 8, 12
 _TOL = 1e-2  # of the solves for draws
 
 
@@ -46,7 +47,7 @@ def learned(
     model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, prior: np.ndarray,
     max_train: int, seed: int, n_threads: int, step: Step | None = None,
 ) -> Learned:  # fmt: skip
-    """The covariance of sensors, its share, and the variances with it.
+    """The covariance of sensors, its share, and the hyperparameters of the time axis with it.
 
     `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, `mask` is where they were
     observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand. `step` is called
@@ -56,35 +57,28 @@ def learned(
     share, bend, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
+    whole, scattered = cells.whole, cells.scattered
     # Evidence is ruled by short steps. Predictions in long gaps rest on what lasts, in which a bend does harm.
-    bends = _BENDS if cells.scattered else _BENDS[:1]
-    for turn in range(1 if cells.whole else ROUNDS):
+    bends = _BENDS if scattered else _BENDS[:1]
+    for turn in range(1 if whole else _SCATTERED_ROUNDS if scattered else _ROUNDS):
         if turn > 0:
             mixed = Sensors.of((1.0 - share) * near + share * averages[-1], bend)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
-        before, old = averages, (share, bend)
-        averages = new if turn < 2 else [0.5 * (a + b) for a, b in zip(averages, new, strict=True)]
+        weight = 1.0 if turn < 2 else 0.5
+        averages = new if turn == 0 else [a + weight * (b - a) for a, b in zip(averages, new, strict=True)]
         grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
-
-        def value_of(share: float, bend: float) -> float:
-            return evidence(model, grids(share, bend), n_threads, step)  # noqa: B023
-
-        value, share = max((value_of(each, bend), each) for each in (0.0, 0.3, 0.5, 0.7, 0.85))
-        value, bend = max((value_of(share, each), each) for each in (bends if share > 0 else _BENDS[:1]))
-        if not cells.whole:
-            model, value, _ = maximised(
-                model, grids(share, bend), prior, FEW_STEPS, n_threads, step, variances=True
-            )
-        if (share, bend) == old and _change(before, averages) < _STEADY:
-            break
+        shares = (0.0, 0.3, 0.5, 0.7, 0.85)
+        found = [evidence(model, grids(each, bend), n_threads, step) for each in shares]
+        share, bend = shares[int(np.argmax(found))], 0.0
+        if share > 0:
+            found = [evidence(model, grids(share, each), n_threads, step) for each in bends]
+            bend = bends[int(np.argmax(found))]
+        value = max(found)
+        if not whole:
+            model, value, _ = maximised(model, grids(share, bend), prior, 10, n_threads, step)
     return Learned(model, share, bend, averages[-1], averages[:2], value)
-
-
-def _change(before: list[np.ndarray], after: list[np.ndarray]) -> float:
-    """The change of E relative to its norm; infinity in the first round."""
-    return float(np.linalg.norm(after[-1] - before[-1]) / np.linalg.norm(before[-1])) if before else np.inf
 
 
 def _halves_given(

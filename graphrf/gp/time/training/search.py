@@ -20,16 +20,16 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, TimeKernel
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import FEW_STEPS, ROUNDS, Complete, maximised, training_rows
+from graphrf.gp.time.training.ascent import Complete, maximised, training_rows
 from graphrf.gp.time.training.habits import with_habits
 from graphrf.gp.time.training.learned import learned
 from graphrf.gp.time.training.likelihood import log_parameters
 from graphrf.kernels.kernel import Kernel
 
-_SETTLED = 0.01  # change of a variance, as a share of all, at which rounds end
+_ROUNDS = 15  # of expectation maximisation at most
+_SETTLED = 0.01  # until no variance changes by more, as a share of all
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
-_FEWER, _FEWEST = 12, 120  # how many times fewer values are in the first rounds; but not fewer times
 
 
 class Trained(NamedTuple):
@@ -54,11 +54,6 @@ class Task(NamedTuple):
     seed: int
     n_threads: int
     step: Step | None = None  # called once for each evaluation of a likelihood
-
-    @property
-    def partly(self) -> bool:
-        """True if some time has some of the sensors only."""
-        return not bool((self.mask.all(axis=1) == self.mask.any(axis=1)).all())
 
     def rows(self, chosen: np.ndarray) -> Task:
         return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
@@ -102,40 +97,27 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
 def _by_turns(
     seen: Task, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
-    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged.
-
-    Most steps are made on few of the times, where they cost little; the kernel is chosen meanwhile.
-    """
-    n_times, n = seen.mask.shape
-    few = training_rows(n_times, n, max(max_train // _FEWER, min(max_train, _FEWEST * n)))
-    many = training_rows(n_times, n, max_train)
-    kernel, value, ended = kernels[len(kernels) // 2], -np.inf, False
-    left, first_rounds = kernels, 3 if len(kernels) > 1 else 1
-    for turn in range(ROUNDS):
-        before, old, first = model, kernel, turn < first_rounds
-        coarse = first and few.size < many.size
-        model, value, converged = _round(seen.rows(few if coarse else many), model, kernel, prior, coarse)
-        if first:
-            left = _ranked(model, seen, left, 2 if turn == 0 else 5)
-            kernel, left = left[0], left[: math.ceil(len(left) / 4)]
+    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged."""
+    small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
+    kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
+    for turn in range(_ROUNDS):
+        before = model
+        sensors = Sensors.of(small.blocks(kernel))
+        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
+        whole = cells.whole
+        # The same random numbers each time, so that the rounds have a fixed point.
+        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
+        most = 80 if whole else _MORE_STEPS
+        complete = Complete.of(sensors, small.times, grid)
+        model, value, converged = maximised(model, [complete], prior, most, small.n_threads, small.step)
+        chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
+        changed, kernel = chosen != kernel, chosen
+        settled = not changed and (whole or _moved(before, model) < _SETTLED)
         # With gaps each round has another likelihood: the end of one search is not that of the rounds.
-        ended = _moved(before, model) < _SETTLED if seen.partly else converged
-        if not coarse and kernel == old and (ended or not seen.partly):
+        converged = settled and (converged or not whole)
+        if settled:
             break
-    return model, kernel, value, ended
-
-
-def _round(
-    task: Task, model: Separable, kernel: Kernel, prior: np.ndarray, coarse: bool
-) -> tuple[Separable, float, bool]:
-    """A search with gaps filled by a draw, the graph kernel left as it is."""
-    sensors = Sensors.of(task.blocks(kernel))
-    cells = ObservedCells(GridCovariance(model, sensors, task.times, task.n_threads), task.mask, 1e-3)
-    # The same random numbers each time, so that the rounds have a fixed point.
-    grid = TimePosterior(cells, task.y, 1, 0).imputed(1, task.seed) if task.partly else task.y[:, None]
-    most = FEW_STEPS if coarse else _MORE_STEPS if task.partly else 80
-    complete = Complete.of(sensors, task.times, grid)
-    return maximised(model, [complete], prior, most, task.n_threads, task.step)
+    return model, kernel, value, converged
 
 
 def _moved(before: Separable, after: Separable) -> float:
@@ -145,12 +127,10 @@ def _moved(before: Separable, after: Separable) -> float:
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
-def _ranked(model: Separable, task: Task, kernels: list[Kernel], n_blocks: int) -> list[Kernel]:
-    """Graph kernels by the likelihood of blocks of observed values, the largest first, time left as it is."""
-    if len(kernels) == 1:
-        return kernels
+def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
+    """The graph kernel under which blocks of observed values have the largest likelihood, time left as it is."""
     blocks = []
-    for times, sensor, y in _cells(task, n_blocks):
+    for times, sensor, y in _cells(task):
         along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
         shared = sum(part.shared * k for part, k in zip(model.parts, along, strict=True))
         own = sum(part.own * k for part, k in zip(model.parts, along, strict=True)) * (sensor[:, None] == sensor)
@@ -170,14 +150,14 @@ def _ranked(model: Separable, task: Task, kernels: list[Kernel], n_blocks: int) 
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
         return total
 
-    return sorted(kernels, key=value, reverse=True)
+    return max(kernels, key=value)
 
 
-def _cells(task: Task, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of evenly spread blocks: what was observed in a few consecutive times each."""
+def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
     per_time = max(1.0, float(task.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, task.times.size))
-    count = int(np.clip(task.times.size // length, 1, most))
+    count = int(np.clip(task.times.size // length, 1, 5))
     for first in np.linspace(0, task.times.size - length, count).astype(int):
         row, sensor = np.nonzero(task.mask[first : first + length])
         if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors

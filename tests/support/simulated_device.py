@@ -1,7 +1,8 @@
 """A torch device without hardware: tensors on "meta" that hold their numbers on the CPU, and a log of what leaves.
 
 Operations that mix tensors of the device with those of the host fail, as on CUDA; copies between the two are
-logged with their size, and so is every answer that Python waits for.
+logged with their size, and so is every answer that Python waits for. A number that divides a tensor is replaced by its
+reciprocal, which rounds differently, as on CUDA.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ DEVICE = torch.device("meta")
 aten = torch.ops.aten
 # What gives Python a number.
 _ANSWERS = (aten._local_scalar_dense.default, aten.equal.default, aten.is_nonzero.default)
+# Quotients of floating-point tensors, which CUDA takes as products with the reciprocal if it is a number that divides.
+_PRODUCTS = {aten.div.Tensor: aten.mul.Tensor, aten.div_.Tensor: aten.mul_.Tensor}
 
 
 class Simulated(torch.Tensor):
@@ -123,6 +126,8 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any], log: list[tuple[str, 
     if torch.Tag.inplace_view in function.tags and here:
         with no_dispatch():
             function(*args, **kwargs)  # the shape of the wrapper
+    if function in _PRODUCTS and isinstance(args[0], Simulated) and not isinstance(args[1], Simulated):
+        function, args = _PRODUCTS[function], (args[0], 1.0 / float(args[1]))
     known = {id(tensor.inner): tensor for tensor in here}
     if device is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}

@@ -184,7 +184,8 @@ def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor,
     """Plan of a product, where `sampled` marks the rows whose light entries have their edges sampled."""
     rows = x.rows()
     masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
-    unit_mass = segment_sums(masses, x.sizes) / n_picks
+    # By a tensor: GPUs multiply by the reciprocal of a number, and a quotient that is whole may then not be.
+    unit_mass = segment_sums(masses, x.sizes) / torch.full_like(x.sizes, n_picks)
     is_light = at(sampled, rows) & (degrees * at(unit_mass, rows) > 2.0 * masses)
     reads = torch.where(is_light, 0, degrees)
     masses = torch.where(is_light, masses, 0.0)

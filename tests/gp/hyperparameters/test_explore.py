@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 
 import graphrf as grf
 from graphrf._base import memory
+from graphrf.gp import regression
 from graphrf.gp.hyperparameters import explore as module
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.routes import gram
@@ -59,7 +60,8 @@ def _moments(graph, nodes, y, information):
 def test_points_have_the_moments_of_the_tempered_posterior(drawn, information, monkeypatch):
     graph, nodes, y = drawn
     monkeypatch.setattr(module, "INFORMATION", information)
-    monkeypatch.setattr(module, "POINTS", 400)
+    for user in (module, regression):
+        monkeypatch.setattr(user, "POINTS", 400)
     settings = {"kernel": grf.Matern(nu=2.0), "prior": {"noise_alone": 0.0}, "seed": 0}
     points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._given.points
     weights = np.array([point.weight for point in points])

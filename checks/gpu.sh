@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does the GPU path work, and how fast is it? Within seven minutes, on a machine with a GPU and without a network:
+# Does the GPU path work, and how fast is it? Within eight minutes, on a machine with a GPU and without a network:
 #
 #     bash checks/gpu_wheels.sh          # before, where there is a network: .gpu-wheels, to be copied as well
 #     bash checks/gpu.sh --out FOLDER    # on the machine: gpu.md, gpu.json and gpu.log in FOLDER

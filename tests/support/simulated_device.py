@@ -1,8 +1,8 @@
 """A torch device without hardware: tensors on "meta" that hold their numbers on the CPU, and a log of what leaves.
 
 Operations that mix tensors of the device with those of the host fail, as on CUDA; copies between the two are
-logged with their size, and so is every answer that Python waits for. A number that divides a tensor is replaced by its
-reciprocal, which rounds differently, as on CUDA.
+logged with their size, and so is every answer that Python waits for. Instead of being divided by a number, tensors
+are multiplied by its reciprocal, which rounds differently, as on CUDA.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEVICE = torch.device("meta")
 aten = torch.ops.aten
 # What gives Python a number.
 _ANSWERS = (aten._local_scalar_dense.default, aten.equal.default, aten.is_nonzero.default)
-# Quotients of floating-point tensors, which CUDA takes as products with the reciprocal if it is a number that divides.
+# Quotients, for which CUDA takes products with the reciprocal where a number divides.
 _PRODUCTS = {aten.div.Tensor: aten.mul.Tensor, aten.div_.Tensor: aten.mul_.Tensor}
 
 

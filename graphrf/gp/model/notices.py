@@ -86,11 +86,11 @@ def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: 
         )
 
 
-def warn_of_nothing(log_factor: float, n: int, what: str = "y") -> None:
-    """Warn if n observations favour independent values, by the log Bayes factor of the graph against them."""
+def warn_of_nothing(log_factor: float, n: int, what: str = "y", than: str = "independent values") -> None:
+    """Warn if n observations favour what has no graph, by the log Bayes factor of the graph against it."""
     if n >= DECIDING and log_factor < 0:
         warn(
-            f"the graph explains {what} no better than independent values would (Bayes factor "
+            f"the graph explains {what} no better than {than} would (Bayes factor "
             f"{math.exp(log_factor):.2g} from {n} observations): are nodes and {what} in the same order? "
             "If they are, predictions are hardly better than those without a graph"
         )

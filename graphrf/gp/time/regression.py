@@ -17,7 +17,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.model.alignment import shown
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.estimator import forget
-from graphrf.gp.model.notices import warn_of_no_edges, warn_of_placeholders
+from graphrf.gp.model.notices import FEW, warn_of_no_edges, warn_of_nothing, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import AUTO
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
@@ -199,6 +199,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Warns
         -----
         UserWarning
+            Where ten sensors or more are explained as well without the graph, any two of them being equally alike.
             Where intervals will not hold: where values are few; at sensors whose values are three times as far
             from what is predicted from those before as the model says; where it fits most values badly; where a
             few extreme values dominate the variances; and of sensors that show one value throughout.
@@ -240,6 +241,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 # the bits depend on the number of threads; Kalman filters have their own
                 found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
             model, kernel, value, trained = found[:4]
+            if n >= FEW:  # any two of few sensors are about equally far apart
+                warn_of_nothing(found.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike")
             if found.empirical is not None:
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, found.share, found.bend, found.empirical

@@ -103,3 +103,18 @@ def test_progress_and_placeholders(capsys):
     with pytest.warns(UserWarning, match="`Y` holds -999 3 times"):
         model(progress=True, **trained).fit(frame.iloc[:, 3:])
     assert "training" in capsys.readouterr().err
+
+
+def test_sensors_in_another_order_are_warned_of(recwarn):
+    """A draw has the covariance of its graph; with its columns shuffled, none of it is left."""
+    rng = np.random.default_rng(0)
+    graph = grf.from_edges(np.arange(11), np.arange(1, 12))
+    space = np.linalg.cholesky(grf.Diffusion(2.0).dense(graph) + 1e-9 * np.eye(12))
+    hours = np.arange(80.0)
+    time = np.linalg.cholesky(np.exp(-np.abs(hours[:, None] - hours) / 6))
+    y = time @ rng.standard_normal((80, 12)) @ space.T + 0.05 * rng.standard_normal((80, 12))
+    gp = grf.gp.GraphTimeGPRegressor(graph, "diffusion", time_kernel=MaternTime(6.0), seed=0)
+    gp.fit(y, hours)
+    assert not [warning for warning in recwarn if "equally alike" in str(warning.message)]
+    with pytest.warns(UserWarning, match="explains Y no better than sensors that are all equally alike"):
+        gp.fit(y[:, rng.permutation(12)], hours)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
+from graphrf.gp.model.notices import schwarz_factor
 from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
@@ -30,6 +31,8 @@ _ROUNDS = 15  # of expectation maximisation at most
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
+# Correlations of sensors that are all equally alike, with which a graph is compared.
+_CORRELATIONS = np.linspace(0.0, 0.95, 7)
 
 
 class Trained(NamedTuple):
@@ -42,6 +45,7 @@ class Trained(NamedTuple):
     share: float  # of the empirical covariance of sensors
     bend: float  # of the covariance of what sensors have of their own, see `Sensors`
     empirical: np.ndarray | None
+    log_factor: float  # log Bayes factor of the graph against sensors that are all equally alike
 
 
 class Task(NamedTuple):
@@ -81,6 +85,7 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
     near, share, bend, matrix = seen.blocks(kernel), 0.0, 0.0, None
+    factor = _log_factor(_Blocks(model, seen), near, len(kernels) > 1)
     learned_from = [Sensors.of(near)]
     if learn and seen.times.size >= 100:  # fewer have little on the covariance of sensors
         found = learned(
@@ -91,7 +96,7 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
             matrix = found.matrix
             learned_from = [Sensors.of((1.0 - share) * near + share * half, bend) for half in found.halves]
     model = with_habits(model, learned_from, seen.times, seen.y, seen.mask)
-    return Trained(model, kernel, value, converged, share, bend, matrix)
+    return Trained(model, kernel, value, converged, share, bend, matrix, factor)
 
 
 def _by_turns(
@@ -127,22 +132,29 @@ def _moved(before: Separable, after: Separable) -> float:
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
-def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
-    """The graph kernel under which blocks of observed values have the largest likelihood, time left as it is."""
-    blocks = []
-    for times, sensor, y in _cells(task):
-        along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
-        shared = sum(part.shared * k for part, k in zip(model.parts, along, strict=True))
-        own = sum(part.own * k for part, k in zip(model.parts, along, strict=True)) * (sensor[:, None] == sensor)
-        own[np.diag_indices(y.size)] += model.noise
-        blocks.append((np.ix_(sensor, sensor), shared, own, y))
+class _Blocks:
+    """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it is."""
 
-    def value(kernel: Kernel) -> float:
-        if task.step is not None:
-            task.step()
-        matrix = task.blocks(kernel)
+    def __init__(self, model: Separable, task: Task) -> None:
+        self._step = task.step
+        self._blocks: list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray, np.ndarray]] = []
+        for times, sensor, y in _cells(task):
+            along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
+            shared = np.tensordot(model.shared, along, axes=1)
+            own = np.tensordot(model.own, along, axes=1) * (sensor[:, None] == sensor)
+            own[np.diag_indices(y.size)] += model.noise
+            self._blocks.append((np.ix_(sensor, sensor), shared, own, y))
+
+    @property
+    def n_values(self) -> int:
+        return sum(y.size for _, _, _, y in self._blocks)
+
+    def log_likelihood(self, matrix: np.ndarray) -> float:
+        """Of all blocks under C = `matrix`, without a constant; -inf if C is no covariance."""
+        if self._step is not None:
+            self._step()
         total = 0.0
-        for pairs, shared, own, y in blocks:
+        for pairs, shared, own, y in self._blocks:
             try:
                 root = cholesky(shared * matrix[pairs] + own, lower=True)
             except np.linalg.LinAlgError:
@@ -150,7 +162,23 @@ def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
         return total
 
-    return max(kernels, key=value)
+
+def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
+    """The graph kernel under which blocks of observed values have the largest likelihood."""
+    blocks = _Blocks(model, task)
+    return max(kernels, key=lambda kernel: blocks.log_likelihood(task.blocks(kernel)))
+
+
+def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
+    """The log Bayes factor of C = `near` against sensors of which any two have the same correlation.
+
+    By Schwarz's approximation: a kernel that was `chosen` has a shape and a lengthscale, the other a correlation.
+    """
+    n = len(near)
+    variance = float(np.trace(near)) / n
+    alike = (variance * ((1.0 - own) * np.eye(n) + own) for own in _CORRELATIONS)
+    others = max(blocks.log_likelihood(matrix) for matrix in alike)
+    return schwarz_factor(blocks.log_likelihood(near), others, 1 if chosen else -1, blocks.n_values)
 
 
 def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

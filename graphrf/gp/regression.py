@@ -16,7 +16,6 @@ from graphrf._base.memory import require_memory
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
-from graphrf.gp.model.alignment import Rows, observed_rows, reordered, rows_of
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, without_alpha
 from graphrf.gp.model.hyperparameters import Explored
@@ -36,6 +35,7 @@ from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.routes.costs import choose_deviations
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
+from graphrf.graph.alignment import Rows, observed_rows, reordered, rows_of
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
@@ -413,7 +413,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
             own = reordered(self.noise, None)
-            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64)
+            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
         else:
             self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
@@ -715,8 +715,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         """
         self._check_fitted()
         positions, y, rows = self._observed_rows(nodes, y)
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
-        factors = [rows.taken("exposure", exposure), rows.taken("trials", trials)]
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        factors = [rows.numbers("exposure", exposure), rows.numbers("trials", trials)]
         if not hasattr(self, "likelihood_"):
             refuse_counts(exposure, trials)
         predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
@@ -883,7 +883,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if x is not None:
             return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
         positions, y, rows = self._observed_rows(nodes, y)
-        exposure, trials = rows.taken("exposure", exposure), rows.taken("trials", trials)
+        exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)

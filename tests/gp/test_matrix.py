@@ -221,6 +221,87 @@ def test_labels_that_can_mean_two_orders_are_refused():
     )
 
 
+MOVED = [int(k) for k in np.random.default_rng(2).permutation(N)]
+
+
+@pytest.mark.parametrize("names", [PLACES, MOVED], ids=["text", "integers"])
+@pytest.mark.parametrize("seen", [SEEN, np.arange(N)], ids=["some", "all"])
+@pytest.mark.parametrize(("argument", "name", "values"), ARGUMENTS)
+def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen, names):
+    case, own = ALL[name], np.resize(values, N)
+    if name == "along" and names is MOVED:
+        pytest.skip("places along edges refuse integers that can be names and positions, beside whatever comes")
+    y, extra = np.resize(case.y(), N)[seen], {key: np.resize(each, N)[seen] for key, each in case.extra().items()}
+    index = pandas.Index([names[place] for place in seen])
+
+    def fit(nodes, y, given):
+        settings, arguments = ({argument: given}, {}) if argument == "noise" else ({}, {argument: given})
+        return case.make(names, **settings).fit(nodes, y, **{**extra, **arguments})
+
+    alone = [(pandas.Series(y, index), None)]
+    for nodes, labelled in [*alone, (index.tolist(), pandas.Series(y, index))] if names is PLACES else alone:
+        for numbered in (pandas.Series(own[seen]), pandas.DataFrame({"own": own[seen]})):
+            with pytest.raises(ValueError, match=rf"`{argument}` has (the )?labels,? 0, 1"):
+                fit(nodes, labelled, numbered)
+        if names is MOVED and len(seen) < N and name != "along":  # in the order of all nodes, or by names
+            with pytest.raises(ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"):
+                fit(nodes, labelled, pandas.Series(own))
+
+
+def test_values_of_all_nodes_are_not_taken_by_numbers_of_rows_beside_labels():
+    for names in (PLACES, MOVED):
+        case, own = ALL["gaussian"], pandas.Series(np.cos(np.arange(N)), name="own")
+        y = pandas.Series(case.y(), [names[k] for k in SEEN])
+        with pytest.raises(ValueError, match=rf"`mean` has (the )?labels,? 0, 1, .*({names[0]}|other orders)"):
+            case.make(names, mean=own).fit(y)
+        expected = case.make(names, mean=own.to_numpy()).fit(y).predict()
+        np.testing.assert_allclose(case.make(names, mean=own.set_axis(list(names))).fit(y).predict(), expected)
+    np.testing.assert_array_equal(case.make(mean=own).fit([PLACES[k] for k in SEEN], case.y()).predict(), expected)
+
+
+def test_observations_are_not_taken_by_numbers_that_may_be_of_rows():
+    case, y = ALL["gaussian"], np.cos(np.arange(N))
+    with pytest.raises(ValueError, match=r"`y` has labels, 0, 1, .* in other orders"):
+        case.make(MOVED).fit(pandas.Series(y))
+    by_name = case.make(MOVED).fit(pandas.Series(y, list(range(N)))).predict()
+    np.testing.assert_allclose(by_name, case.make(MOVED).fit(dict(zip(MOVED, y[MOVED], strict=True))).predict())
+    with pytest.raises(
+        ValueError, match=r"`index of y` must be nodes of the graph, got 'X'; names here look like"
+    ):
+        case.make().fit(pandas.Series([1.0], ["X"]))
+    with pytest.raises(ValueError, match="`keys of y` must be nodes of the graph, got 'X'"):
+        case.make().fit({"X": 1.0})
+
+
+def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_are_refused():
+    case, names = ALL["poisson"], [PLACES[0], PLACES[1], PLACES[0]]
+    y, exposure = pandas.Series([3.0, 4.0, 5.0], names), pandas.Series([1.0, 2.0, 3.0], names)
+    expected = case.make().fit(names, y.to_numpy(), exposure=exposure.to_numpy()).predict()
+    np.testing.assert_array_equal(case.make().fit(y, exposure=exposure).predict(), expected)  # the same index
+    with pytest.raises(ValueError, match=f"`exposure` has repeated labels, such as '{PLACES[0]}'"):
+        case.make().fit(y, exposure=exposure[::-1].iloc[[1, 0, 2]])
+
+
+@pytest.mark.parametrize(("argument", "name", "values"), [own for own in ARGUMENTS if own[0] != "x"])
+def test_a_data_frame_of_one_column_is_that_column(argument, name, values):
+    case, y = ALL[name], pandas.Series(ALL[name].y(), [PLACES[k] for k in SEEN])
+    found = []
+    for own in (values, shuffled(pandas.DataFrame({"own": values}, y.index))):
+        settings, arguments = ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        found.append(everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments})))
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
+def test_messages_name_columns_by_their_titles():
+    case = ALL["gaussian"]
+    table = pandas.DataFrame({"level": np.cos(np.arange(N)), "kind": ["a"] * N}, PLACES)
+    for given in ({"settings": {"mean": table}}, {"x": table}):
+        with pytest.raises(TypeError, match=r"got text in the column 'kind'; pandas\.get_dummies"):
+            case.fit(**given)
+    with pytest.raises(ValueError, match="vary over the observed nodes, and column 'kind' does not"):
+        case.fit(x=table.assign(kind=1.0))
+
+
 # -- names ---------------------------------------------------------------------------------------------
 
 NAMES = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.model.progress import step_bar
+from graphrf.gp.model.progress import node_bar, step_bar
 
 pandas = pytest.importorskip("pandas")
 
@@ -465,6 +465,24 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     ]
 
 
+def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypatch, capsys):
+    monkeypatch.setattr("graphrf._base.progress._written", set())
+    monkeypatch.setattr("graphrf._base.progress._silent", False)
+    with node_bar(1_000, 9, False, expected=90.0, way_out=", deviations='sampled' takes less") as bar:
+        bar.update(9_000)
+    monkeypatch.setattr("graphrf.gp.regression.SERIES_SPEED", 1.0)  # multiply-adds a second
+    case = ALL["gaussian"]
+    gp = case.make(method="series", kernel="matern", hyperparameters="average", optimize=True, output_scale=None)
+    gp.fit(PLACES, 60.0 + SIGNAL).predict(PLACES[:3], return_std=True)
+    first, second = [line for line in capsys.readouterr().err.splitlines() if "prediction" in line]
+    assert first == (
+        "graphrf: prediction of 1,000 nodes, each for 9 sets of hyperparameters, takes about 90 s or more; "
+        "progress=True shows how far it is, deviations='sampled' takes less"
+    )
+    assert "prediction of 3 nodes, each for" in second
+    assert second.endswith("deviations='sampled' or fewer nodes take less")
+
+
 # -- warnings ------------------------------------------------------------------------------------------
 
 
@@ -503,12 +521,56 @@ def test_values_that_stand_for_missing_ones_are_warned_of(name, value):
         ALL[name].make(output_scale=1.0).fit(PLACES, y)
 
 
+def test_one_code_for_missing_values_is_warned_of():
+    y = 60.0 + SIGNAL
+    y[2] = -999.0
+    with pytest.warns(UserWarning, match="`y` holds -999 once, far from all other values"):
+        ALL["gaussian"].make(output_scale=1.0).fit(PLACES, y)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize(
+    "codes", [{-999: 1}, {-999: 2}, {0: 2}, {1e20: 1}, {-32768: 1}, {9999: 1, -999: 1, 0: 5}, {-1: 1, 99999: 2}]
+)
+def test_codes_for_missing_values_are_found(codes, rounded):
+    from graphrf.gp.model.notices import placeholders
+
+    rng = np.random.default_rng(0)
+    speeds = 50 + 10 * np.sin(rng.uniform(0, 7, 120)) + rng.normal(size=120)
+    values = np.r_[np.round(speeds) if rounded else speeds, np.repeat([*codes], [*codes.values()])]
+    assert {value: count for value, count, _ in placeholders(values)} == codes
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n: rng.normal(size=n),
+        lambda rng, n: rng.normal(20, 4, n),
+        lambda rng, n: rng.standard_t(4, n),
+        lambda rng, n: rng.lognormal(size=n),
+        lambda rng, n: rng.exponential(3, n),
+        lambda rng, n: rng.gamma(2, 3, n),
+        lambda rng, n: rng.poisson(3, n).astype(float),
+        lambda rng, n: rng.poisson(20, n).astype(float),
+    ],
+)
+def test_ordinary_samples_hold_placeholders_once_in_a_hundred_at_most(draw, rounded):
+    from graphrf.gp.model.notices import placeholders
+
+    rng = np.random.default_rng(0)
+    samples = [draw(rng, n) for n in np.geomspace(50, 2000, 300).astype(int).tolist()]
+    assert sum(bool(placeholders(np.round(y) if rounded else y)) for y in samples) <= 3
+
+
 @pytest.mark.parametrize(
     "y",
     [
         np.round(RNG.normal(50, 10, 400)),  # rounded
         np.maximum(RNG.standard_normal(400), 0),  # rain: none on half of the days
         np.maximum(RNG.lognormal(0, 1, 400), 0.2),  # below the limit of detection
+        np.where(RNG.random(400) < 0.1, 0, np.maximum(np.random.default_rng(1).lognormal(0, 1, 400), 0.2)),
+        np.random.default_rng(1).lognormal(0, 1, 400) * (RNG.random(400) < 0.9),
         RNG.standard_cauchy(400),
         (RNG.random(400) < 0.02).astype(float),
         RNG.poisson(0.3, 400).astype(float),

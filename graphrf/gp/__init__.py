@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
+    from graphrf.gp.latent.model import LatentGaussianModel as LatentGaussianModel
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.gp.terms.groups import Groups as Groups
+    from graphrf.gp.terms.nodes import Nodes as Nodes
+    from graphrf.gp.terms.steps import Steps as Steps
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
     from graphrf.gp.torch.draws import PathwiseDraws as PathwiseDraws
@@ -42,6 +46,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "posterior.pathwise": "PosteriorDraws posterior_draws",
         "posterior.by_rows": "SolverWarning",
         "model.likelihoods": "Bernoulli Binomial Gamma Likelihood NegativeBinomial Poisson StudentT",
+        "latent.model": "LatentGaussianModel",
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
@@ -50,6 +55,9 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
+        "terms.groups": "Groups",
+        "terms.nodes": "Nodes",
+        "terms.steps": "Steps",
         "time.regression": "GraphTimeGPRegressor",
         "model.hyperparameters": "ComparedKernel",
         "model.prior": "HyperparameterPrior PenalisedMixing",

@@ -405,6 +405,49 @@ class StudentT(Likelihood):
         return np.asarray(f + _known(self.scale) * rng.standard_t(_known(self.df), size=np.shape(f)))
 
 
+@dataclass(frozen=True)
+class NormalNoise(Likelihood):
+    r"""Values with normal noise: y = f + scale e.
+
+    Parameters
+    ----------
+    scale : float, optional
+        The standard deviation of the noise, in units of y; None trains it.
+    """
+
+    scale: float | None = None
+    priors = MappingProxyType({"scale": (0.3, 4.0)})
+    ranges = MappingProxyType({"scale": (1e-4, 10.0)})
+
+    def __post_init__(self) -> None:
+        _check_parameters(self)
+
+    def start(self, y: np.ndarray, offset: np.ndarray) -> float:
+        return float(np.mean(y))
+
+    def unit(self, y: np.ndarray) -> float:
+        return float(np.std(y)) or 1.0
+
+    def parameter_unit(self, name: str, unit: float) -> float:
+        return unit
+
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        s = _known(self.scale)
+        return np.asarray(-0.5 * np.square((y - f) / s) - math.log(s) - 0.5 * math.log(2 * math.pi))
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        return np.asarray(f)
+
+    def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
+        return np.asarray(mean), np.asarray(variance)
+
+    def variance(self, f: np.ndarray) -> np.ndarray:
+        return np.full(np.shape(f), _known(self.scale) ** 2)
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(f + _known(self.scale) * rng.standard_normal(np.shape(f)))
+
+
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,

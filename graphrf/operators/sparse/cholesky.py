@@ -115,6 +115,30 @@ class SparseCholesky:
         both = inverse.multiply(lower)
         return float(2 * both.sum() - both.diagonal().sum())
 
+    def row_variances(self, rows: sp.csr_array) -> np.ndarray:
+        """The diagonal of B A^-1 B^T for sparse rows B, any two of whose columns A has an entry for.
+
+        ValueError if A has none.
+        """
+        n = self.shape[0]
+        place = np.empty(n, dtype=np.int64)
+        place[self.elimination.order] = np.arange(n)
+        counts = np.diff(rows.indptr).astype(np.int64)
+        pairs = counts**2
+        row = np.repeat(np.arange(rows.shape[0]), pairs)
+        within = np.arange(row.size) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+        first = rows.indptr[row] + within // np.maximum(counts[row], 1)
+        second = rows.indptr[row] + within % np.maximum(counts[row], 1)
+        a, b = place[rows.indices[first]], place[rows.indices[second]]
+        column = np.repeat(np.arange(n), np.diff(self._lower.indptr))
+        keys = column * n + self._lower.indices
+        wanted = np.minimum(a, b) * n + np.maximum(a, b)
+        found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        if not np.array_equal(keys[found], wanted):
+            raise ValueError("the sparse matrix lacks entries between columns that rows have in common")
+        values = rows.data[first] * rows.data[second] * self._selected()[found]
+        return np.bincount(row, weights=values, minlength=rows.shape[0])
+
     def _selected(self) -> np.ndarray:
         """A^-1 where the lower triangle of A has entries."""
         if self._inverse is None:

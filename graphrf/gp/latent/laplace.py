@@ -107,7 +107,7 @@ def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarra
     for own in joint.slopes(vector):
         direct = own.log_determinant - float(z @ (own.precision @ z)) - mode.factor.trace(own.precision)
         slopes.append(0.5 * (direct + float(pull @ (own.precision @ z))))
-    eta, variances = a @ z + data.offset, mode.factor.variances(a)
+    eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))
         ahead, behind = (
@@ -123,14 +123,14 @@ def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarra
 
 def coefficient_gradient(joint: Joint, design: np.ndarray, mode: Mode) -> np.ndarray:
     """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
-    s = mode.factor.variances(joint.a) * -mode.at.third
+    s = mode.factor.variances(joint.observed) * -mode.at.third
     inner = s - mode.weights * (joint.a @ _pull(joint, mode))
     return np.asarray(design.T @ (mode.at.first - 0.5 * inner))
 
 
 def _pull(joint: Joint, mode: Mode) -> np.ndarray:
     """P^-1 A^T s with s_i = v_i dW_i / d eta_i."""
-    s = mode.factor.variances(joint.a) * -mode.at.third
+    s = mode.factor.variances(joint.observed) * -mode.at.third
     return mode.factor.solve(joint.a.T @ s)
 
 

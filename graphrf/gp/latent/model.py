@@ -180,7 +180,7 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
         first = search.mode(search.start)
         p = len(design.names)
         n = joint.n - p
-        scale = np.sqrt(first.factor.variances(_units(joint.n, np.arange(n, joint.n)))) if p else np.zeros(0)
+        scale = np.sqrt(first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))) if p else np.zeros(0)
         alone = Joint(self._bound, np.zeros(0), [rows_of(Joint(self._bound, np.zeros(0), []), list(parts), None, data.offset.size)])
         inner = Search(alone, data, flat=self.prior is None, step=search._step)
         found = maximum_likelihood(inner, design.matrix, first.z[n:], scale)
@@ -355,8 +355,9 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
 
     def _law(self, rows: sp.csr_array) -> MarginalMixture:
         """The distributions of rows that the pattern holds."""
+        asked = self._joint.layout.rows(rows)
         parts = [
-            Marginals(rows @ own.mean, np.maximum(own.factor.variances(rows), 0.0), own.likelihood)
+            Marginals(rows @ own.mean, np.maximum(own.factor.variances(asked), 0.0), own.likelihood)
             for own in self._points
         ]
         return MarginalMixture(parts, self._probabilities)

@@ -58,7 +58,7 @@ class JointPrior:
         self.factor = self._joint.posterior(self._prior, precision)
         self.mean = self.factor.solve(a.T @ shift)
         volume = self.factor.log_determinant - self._prior.log_determinant
-        return Normal(a @ self.mean, np.maximum(self.factor.variances(a), 1e-300), volume)
+        return Normal(a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume)
 
 
 def conditioned(

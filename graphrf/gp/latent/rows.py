@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from graphrf.gp.latent.posterior import Gaussian
 from graphrf.gp.terms.axis import Extension
 from graphrf.gp.terms.joint import Joint, JointFactor
-from graphrf.operators.sparse.ordering import Elimination
+from graphrf.gp.terms.layout import Layout
 
 
 class PredictedRows(NamedTuple):
@@ -29,12 +29,16 @@ class PredictedRows(NamedTuple):
     def variances(self, joint: Joint, point: Gaussian) -> np.ndarray:
         """Of eta, shape (m,)."""
         factor = point.factor
-        if not factor.holds(self.known):
+        try:
+            rows = factor.layout.rows(self.known)
+        except KeyError:
             more = joint.with_rows(self.known)
             factor = more.posterior(more.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
-        total = factor.variances(self.known)
+            rows = factor.layout.rows(self.known)
+        total = factor.variances(rows)
         for own, scale in self.extensions:
-            total = total + scale**2 * _own_factor(own).variances(own.new)
+            new = _own_factor(own)
+            total = total + scale**2 * new.variances(new.layout.rows(own.new))
         return np.maximum(total, 0.0)
 
     def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -47,5 +51,8 @@ class PredictedRows(NamedTuple):
 
 def _own_factor(extension: Extension) -> JointFactor:
     """The factor of the precision of new variables."""
-    pattern = sp.csr_array(abs(extension.precision) + abs(extension.new).T @ abs(extension.new))
-    return JointFactor(extension.precision, Elimination.of(pattern), extension.constraints, pattern)
+    layout = Layout.of([extension.precision, abs(extension.new).T @ abs(extension.new)])
+    kept, places = layout.places(extension.precision)
+    lower = np.zeros(layout.keys.size)
+    lower[places] = extension.precision.data[kept]
+    return JointFactor(layout, lower, extension.constraints)

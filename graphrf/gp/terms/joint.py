@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf.gp.terms.layout import Layout, Rows
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.structure import Structure
 from graphrf.gp.terms.term import BoundTerm
-from graphrf.operators.sparse.cholesky import SparseCholesky
-from graphrf.operators.sparse.ordering import Elimination
 
 
 class Prior(NamedTuple):
@@ -62,11 +61,9 @@ class Joint:
         self._rows = tuple(rows)
         if not rows:
             return
-        self.a = rows[0]
         start = self.vector([parameter.start for parameter in self.parameters])
-        pattern = abs(self.prior(start).precision) + sum(abs(own).T @ abs(own) for own in rows)
-        self._pattern = sp.csr_array(pattern)
-        self._elimination = Elimination.of(self._pattern, last=_dense_rows(self._pattern))
+        self.layout = Layout.of([self.prior(start).precision, *(abs(own).T @ abs(own) for own in rows)])
+        self.a, self.observed = rows[0], self.layout.rows(rows[0])
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
         """The same variables, of whose posterior more is asked."""
@@ -75,7 +72,7 @@ class Joint:
     @property
     def seconds(self) -> float:
         """About how long a factorisation takes."""
-        return self._elimination.seconds + 1e-6 * self._pattern.nnz + 1e-3
+        return self.layout.elimination.seconds + 1e-3
 
     def vector(self, values: Sequence[float]) -> np.ndarray:
         """Coordinates of values, one for each parameter."""
@@ -120,8 +117,10 @@ class Joint:
 
     def posterior(self, prior: Prior, weights: np.ndarray) -> JointFactor:
         """The factor of P for weights of the rows of A."""
-        matrix = prior.precision + self.a.T @ sp.diags_array(weights) @ self.a
-        return JointFactor(sp.csr_array(matrix), self._elimination, self.constraints, self._pattern)
+        lower = self.observed.pairs @ weights
+        kept, places = self.layout.places(prior.precision)
+        lower[places] += prior.precision.data[kept]
+        return JointFactor(self.layout, lower, self.constraints)
 
     def _place(self, parameter: Parameter) -> int:
         return next(place for place, own in enumerate(self.parameters) if own.key == parameter.key)
@@ -144,18 +143,15 @@ class JointFactor:
 
     Parameters
     ----------
-    matrix, pattern : csr_array, shape (n, n)
-        P, and a pattern with that of P and all pairs of variables that rows have in common.
-    elimination : Elimination
+    layout : Layout
+    lower : ndarray
+        The entries of P, as the layout has them.
     constraints : csr_array, shape (k, n)
     """
 
-    def __init__(
-        self, matrix: sp.csr_array, elimination: Elimination, constraints: sp.csr_array, pattern: sp.csr_array
-    ) -> None:
-        zeros = sp.csr_array((np.zeros(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
-        self._factor = SparseCholesky(_with_zeros(matrix, zeros), elimination)
-        self._c, self._pattern = constraints, pattern
+    def __init__(self, layout: Layout, lower: np.ndarray, constraints: sp.csr_array) -> None:
+        self.layout, self._c = layout, constraints
+        self._factor = layout.factor(lower)
         self._v = self._factor.solve(constraints.toarray().T)
         self._m = constraints @ self._v if constraints.shape[0] else np.zeros((0, 0))
         self._inverse = np.linalg.inv(self._m)
@@ -171,34 +167,21 @@ class JointFactor:
 
     def trace(self, other: sp.csr_array) -> float:
         """trace(S B) of a symmetric matrix whose pattern P's holds."""
-        return self._factor.trace(other) - float(np.sum(self._inverse * (self._v.T @ (other @ self._v))))
+        inverse = self._factor.selected_inverse() * self.layout.twice
+        kept, places = self.layout.places(other)
+        whole = float(inverse[places] @ other.data[kept])
+        return whole - float(np.sum(self._inverse * (self._v.T @ (other @ self._v))))
 
-    def holds(self, rows: sp.csr_array) -> bool:
-        """True if the pattern has all pairs of variables that rows have in common."""
-        pairs = abs(rows).T @ abs(rows)
-        pairs.data[:] = 1.0
-        known = sp.csr_array((np.ones(self._pattern.nnz), self._pattern.indices, self._pattern.indptr), shape=pairs.shape)
-        return bool(pairs.multiply(known).sum() == pairs.nnz)
-
-    def variances(self, rows: sp.csr_array) -> np.ndarray:
-        """The diagonal of R S R^T for rows whose pairs of variables the pattern holds."""
-        held = rows @ self._v
-        return np.asarray(
-            self._factor.row_variances(rows) - np.einsum("ik,kl,il->i", held, self._inverse, held)
-        )
+    def variances(self, rows: Rows) -> np.ndarray:
+        """The diagonal of R S R^T."""
+        inverse = self._factor.selected_inverse() * self.layout.twice
+        held = rows.matrix @ self._v
+        return np.asarray(rows.pairs.T @ inverse - np.einsum("ik,kl,il->i", held, self._inverse, held))
 
     def draws(self, z: np.ndarray) -> np.ndarray:
         """Draws from N(0, S) of standard normals z of shape (n, p)."""
         x = self._factor.root(z)
         return np.asarray(x - self._v @ (self._inverse @ (self._c @ x)))
-
-
-def _with_zeros(matrix: sp.csr_array, zeros: sp.csr_array) -> sp.csr_array:
-    """The matrix with explicit zeros wherever `zeros` has them, so that all factors have one pattern."""
-    both = sp.coo_array(zeros), sp.coo_array(matrix)
-    data = np.concatenate([own.data for own in both])
-    places = tuple(np.concatenate([getattr(own, name) for own in both]) for name in ("row", "col"))
-    return sp.csr_array((data, places), shape=matrix.shape)
 
 
 def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
@@ -208,9 +191,3 @@ def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
         for own in (*term.structure.parameters, term.deviation):
             found.setdefault(own.key, own)
     return tuple(found.values())
-
-
-def _dense_rows(pattern: sp.csr_array) -> np.ndarray:
-    """Variables with so many neighbours that they are eliminated last; as in Davis 2006, Sec. 7.1."""
-    n = pattern.shape[0]
-    return np.flatnonzero(np.diff(pattern.indptr) > max(16.0, 10.0 * n**0.5))

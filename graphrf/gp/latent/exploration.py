@@ -11,7 +11,7 @@ nested Laplace approximations", Sec. 3 and 6.5; Owen and Zhou 2000, "Safe and ef
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -21,8 +21,8 @@ from scipy.special import logsumexp, ndtri
 from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.explore import systematic
 from graphrf.gp.hyperparameters.explore_latent import evenly
+from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.laplace import Mode, coefficient_gradient, find_mode, gradient
 from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
@@ -30,6 +30,8 @@ from graphrf.gp.terms.parameters import Parameter
 # Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and the
 # factor of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
+# The squared length of the step that remains, in deviations of the posterior, at the end of a search.
+_SETTLED = 0.02
 # The step of differences of gradients, in coordinates.
 _STEP = 0.02
 # The largest deviation of a coordinate around the mode.
@@ -43,8 +45,10 @@ class Search:
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
         self.joint, self.data, self._step = joint, data, step
         self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
-        self._flat = flat
-        self._last: np.ndarray | None = None
+        self.flat = flat
+        # Laplace's approximation is the quicker one; its weights are no precisions where densities are not log-concave.
+        self.by: Any = laplace if data.likelihood.log_concave else moments
+        self._last: Any = None
 
     @property
     def start(self) -> np.ndarray:
@@ -52,20 +56,34 @@ class Search:
 
     @property
     def box(self) -> np.ndarray:
-        return np.array([[own.coordinate(own.low), own.coordinate(own.high)] for own in self.parameters]).reshape(-1, 2)
+        return np.array([[own.coordinate(own.low), own.coordinate(own.high)] for own in self.parameters]).reshape(
+            -1, 2
+        )
 
-    def mode(self, vector: np.ndarray) -> Mode:
-        """The mode of all variables."""
+    def at(self, vector: np.ndarray) -> Any:
+        """The approximation at a vector: `Mode` or `Moments`."""
         if self._step is not None:
             self._step()
         n = len(self.joint.parameters)
-        found = find_mode(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
-        self._last = found.z
-        return found
+        self._last = self.by.found(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
+        return self._last
+
+    def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
+        """The gradient of the log evidence."""
+        n = len(self.joint.parameters)
+        own: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
+        return own
+
+    def moved(self, offset: np.ndarray) -> Search:
+        """The same with an offset of eta added; it begins where this one ended."""
+        data = Data(self.data.y, self.data.offset + offset, self.data.likelihood, self.data.unit)
+        other = Search(self.joint, data, flat=self.flat, step=self._step)
+        other._last = self._last
+        return other
 
     def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """Log prior density of the coordinates, and its gradient."""
-        if self._flat:
+        if self.flat:
             return 0.0, np.zeros(vector.size)
         own = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
         return sum(value for value, _ in own), np.array([slope for _, slope in own])
@@ -73,21 +91,20 @@ class Search:
     def log_posterior(self, vector: np.ndarray) -> float:
         """Up to a constant; -inf where there is none."""
         try:
-            value = self.mode(vector).log_evidence + self.log_prior(vector)[0]
+            value = self.at(vector).log_evidence + self.log_prior(vector)[0]
         except np.linalg.LinAlgError:
             return -math.inf
         return value if math.isfinite(value) else -math.inf
 
     def negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """What a search makes small, and its gradient."""
-        n = len(self.joint.parameters)
         try:
-            mode = self.mode(vector)
+            at = self.at(vector)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
-        slope = gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], mode)
+        slope = self.slopes(vector, at)
         prior, prior_slope = self.log_prior(vector)
-        value = -mode.log_evidence - prior
+        value = -at.log_evidence - prior
         return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
 
 
@@ -128,8 +145,14 @@ def maximised(search: Search) -> Maximum:
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term said "
             "twice, or a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    slope = result.x - np.clip(result.x - result.jac, *search.box.T)
-    return Maximum(result.x, -float(result.fun), bool(np.abs(slope).max() < 0.1))
+    return Maximum(result.x, -float(result.fun), _converged(result, search.box))
+
+
+def _converged(result: Any, box: np.ndarray) -> bool:
+    """True if the remaining step is small beside the deviations of the posterior."""
+    free = result.x - np.clip(result.x - result.jac, *box.T) != 0
+    slope = np.where(free, result.jac, 0.0)
+    return float(slope @ (result.hess_inv @ slope)) < _SETTLED
 
 
 class Likelihoods(NamedTuple):
@@ -137,7 +160,7 @@ class Likelihoods(NamedTuple):
 
     vector: np.ndarray
     coefficients: np.ndarray
-    mode: Mode
+    at: Any
     value: float
     converged: bool
 
@@ -147,26 +170,18 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
 
     `start` and `scale` are the first coefficients and their deviations, by which the search is scaled.
     """
-    data, n = search.data, len(search.parameters)
-
-    def at(x: np.ndarray) -> Search:
-        offset = data.offset + design @ (x[n:] * scale)
-        own = Search(search.joint, Data(data.y, offset, data.likelihood, data.unit), flat=search._flat)
-        own._last = search._last
-        return own
+    n = len(search.parameters)
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
-        own = at(x)
+        own = search.moved(design @ (x[n:] * scale))
         try:
-            mode = own.mode(x[:n])
+            at = own.at(x[:n])
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(x.size)
-        search._last = mode.z
-        k = len(own.joint.parameters)
-        slope = gradient(own.joint, own.data, own.data.known(x[k:n]), x[:k], mode)
+        search._last = at
         prior, prior_slope = own.log_prior(x[:n])
-        more = coefficient_gradient(own.joint, design, mode) * scale
-        return -mode.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
+        more = own.by.coefficient_gradient(own.joint, design, at) * scale
+        return -at.log_evidence - prior, -np.concatenate([own.slopes(x[:n], at) + prior_slope, more])
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
     first = np.concatenate([search.start, start / scale])
@@ -174,11 +189,9 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
         negative, first, jac=True, method="L-BFGS-B", bounds=box,
         options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4},
     )  # fmt: skip
-    slope = result.x - np.clip(result.x - result.jac, *box.T)
-    mode = at(result.x).mode(result.x[:n])
-    return Likelihoods(
-        result.x[:n], result.x[n:] * scale, mode, -float(result.fun), bool(np.abs(slope).max(initial=0.0) < 0.1)
-    )
+    coefficients = result.x[n:] * scale
+    at = search.moved(design @ coefficients).at(result.x[:n])
+    return Likelihoods(result.x[:n], coefficients, at, -float(result.fun), _converged(result, box))
 
 
 def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
@@ -214,7 +227,9 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
     chosen, counts = systematic(weights, np.argsort(vectors @ axis, kind="stable"), n_points)
     evidence = [log[k] - search.log_prior(vectors[k])[0] for k in chosen]
-    points = [Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)]
+    points = [
+        Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)
+    ]
     return points, Sample(vectors, shares), total
 
 

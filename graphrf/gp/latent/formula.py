@@ -86,7 +86,9 @@ def column(frame: Any, name: str, values: Any) -> Any:
     if isinstance(values, str):
         if values not in frame.columns:
             near = checks.did_you_mean(values, [str(own) for own in frame.columns])
-            raise checks.value_error(name, f"must be a column of the frame or numbers, got {values!r}{near}")
+            raise checks.value_error(
+                name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
+            )
         return frame[values].to_numpy()
     return values
 
@@ -96,7 +98,7 @@ def require_columns(frame: Any, names: list[str]) -> None:
     for name in names:
         if name not in frame.columns:
             near = checks.did_you_mean(name, [str(own) for own in frame.columns])
-            raise checks.value_error("terms", f"read a column {name!r} that the frame lacks{near}")
+            raise checks.value_error("terms", f"read a column {name!r} that the frame lacks{near and '; '}{near}")
         lacking = np.flatnonzero(frame[name].isna().to_numpy())
         if lacking.size:
             raise checks.value_error(

@@ -21,6 +21,7 @@ import numpy as np
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.derivatives import Derivatives, derivatives
 from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, Prior
 
 # Newton steps and halvings at most; a step that gains less than this share of the objective ends them.
@@ -55,11 +56,15 @@ class Mode(NamedTuple):
     factor: JointFactor
     log_evidence: float
 
+    def sites(self, joint: Joint) -> Sites:
+        """Normal observations of eta with the same mode and precision."""
+        return Sites(self.weights, self.weights * (joint.a @ self.z) + self.at.first)
 
-def find_mode(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, start: np.ndarray | None = None
+
+def found(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Mode | None = None
 ) -> Mode:
-    """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method.
+    """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method from another mode.
 
     Cost: some five factorisations. LinAlgError where P cannot be factored.
     """
@@ -67,21 +72,22 @@ def find_mode(
 
     def at(z: np.ndarray) -> tuple[float, np.ndarray, Derivatives]:
         eta = a @ z
-        found = derivatives(likelihood, data.y, eta + data.offset, data.unit)
-        value = float(found.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
-        return value if np.isfinite(value) else -np.inf, eta, found
+        own = derivatives(likelihood, data.y, eta + data.offset, data.unit)
+        value = float(own.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
+        return value if np.isfinite(value) else -np.inf, eta, own
 
-    if start is None:
+    if before is not None:
+        z = before.z
+    else:
         constant = likelihood.start(data.y, data.offset)
         first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
         weights = _weights(first, data.unit)
-        start = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
-    z = start
-    value, eta, found = at(z)
+        z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
+    value, eta, own = at(z)
     for _ in range(_STEPS):
-        weights = _weights(found, data.unit)
+        weights = _weights(own, data.unit)
         factor = joint.posterior(prior, weights)
-        step = factor.solve(a.T @ (weights * eta + found.first)) - z
+        step = factor.solve(a.T @ (weights * eta + own.first)) - z
         share = 1.0
         for _ in range(_HALVINGS):
             new = at(z + share * step)
@@ -91,13 +97,13 @@ def find_mode(
         else:
             break
         z = z + share * step
-        gain, (value, eta, found) = new[0] - value, new
+        gain, (value, eta, own) = new[0] - value, new
         if abs(gain) <= _GAIN * (1 + abs(value)) or np.abs(a @ step).max() <= 1e-9 * data.unit:
             break
-    weights = _weights(found, data.unit)
+    weights = _weights(own, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
-    return Mode(z, found, weights, prior, factor, evidence)
+    return Mode(z, own, weights, prior, factor, evidence)
 
 
 def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: Mode) -> np.ndarray:

@@ -177,16 +177,27 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
     def _take_mode(self, search: Search, parts: list[sp.csr_array]) -> None:
         """The most probable hyperparameters and coefficients, and the normal distribution around these."""
         joint, data, design = self._joint, self._data, self._design
-        first = search.mode(search.start)
+        first = search.at(search.start)
         p = len(design.names)
         n = joint.n - p
-        scale = np.sqrt(first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))) if p else np.zeros(0)
-        alone = Joint(self._bound, np.zeros(0), [rows_of(Joint(self._bound, np.zeros(0), []), list(parts), None, data.offset.size)])
+        scale = (
+            np.sqrt(first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n)))))
+            if p
+            else np.zeros(0)
+        )
+        alone = Joint(
+            self._bound,
+            np.zeros(0),
+            [rows_of(Joint(self._bound, np.zeros(0), []), list(parts), None, data.offset.size)],
+        )
         inner = Search(alone, data, flat=self.prior is None, step=search._step)
         found = maximum_likelihood(inner, design.matrix, first.z[n:], scale)
-        z = np.concatenate([found.mode.z, found.coefficients])
+        z = np.concatenate([found.at.z, found.coefficients])
         own = data.known(found.vector[len(joint.parameters) :])
-        sites = Sites(found.mode.weights, found.mode.weights * (joint.a @ z) + found.mode.at.first)
+        alone_sites = found.at.sites(alone)
+        sites = Sites(
+            alone_sites.precision, alone_sites.shift + alone_sites.precision * (design.matrix @ found.coefficients)
+        )
         at = conditioned(joint, data, found.vector, sites, rounds=False)
         fitted = at.fitted._replace(mean=joint.a @ z)
         self._points = [at._replace(mean=z, likelihood=own, fitted=fitted)]
@@ -201,8 +212,7 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
         exact = isinstance(self._data.likelihood, NormalNoise)
         found, log_weights = [], []
         for point in points:
-            mode = search.mode(point.vector)
-            sites = Sites(mode.weights, mode.weights * (self._joint.a @ mode.z) + mode.at.first)
+            sites = search.at(point.vector).sites(self._joint)
             own = conditioned(self._joint, self._data, point.vector, sites, rounds=not exact)
             found.append(own)
             change = 0.0 if exact else own.log_evidence - point.log_evidence
@@ -312,7 +322,9 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
         likelihood = law.parts[0].likelihood
         return law.probability(likelihood.latent_at(low), likelihood.latent_at(high))
 
-    def sample(self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False) -> np.ndarray:
+    def sample(
+        self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
+    ) -> np.ndarray:
         """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
@@ -380,11 +392,16 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
         terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
         for term in terms:
             if not isinstance(term, Term):
-                raise checks.type_error("terms", f"must hold Nodes, Steps, Groups or products of these, got {checks.describe(term)}")
+                raise checks.type_error(
+                    "terms", f"must hold Nodes, Steps, Groups or products of these, got {checks.describe(term)}"
+                )
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
         if self.prior not in ("default", None):
-            raise checks.value_error("prior", f"must be 'default' or None; terms have priors of their own, got {checks.describe(self.prior)}")
+            raise checks.value_error(
+                "prior",
+                f"must be 'default' or None; terms have priors of their own, got {checks.describe(self.prior)}",
+            )
         if self.coefficient_deviation is not None:
             checks.number("coefficient_deviation", self.coefficient_deviation, low=0, include_low=False)
         if isinstance(self.likelihood, str):
@@ -439,5 +456,3 @@ def _rows(law: MarginalMixture) -> np.ndarray:
     """Mean, sd and quantiles of each row."""
     mean, variance = _moments(law)
     return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])
-
-

@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf.gp.latent import moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.model.likelihoods import Likelihood
-from graphrf.gp.posterior.approximation.expectation import Approximation, Normal, Sites, approximate
-from graphrf.gp.terms.joint import Joint, JointFactor, Prior
-
-# The smallest precision of a site that expectation propagation begins with, beside the largest.
-_LEAST = 1e-6
+from graphrf.gp.posterior.approximation.expectation import Normal, Sites
+from graphrf.gp.terms.joint import Joint, JointFactor
 
 
 class Gaussian(NamedTuple):
@@ -45,37 +43,17 @@ class Gaussian(NamedTuple):
     settled: bool
 
 
-class JointPrior:
-    """The prior of eta = A z at the observations, as expectation propagation conditions it."""
-
-    def __init__(self, joint: Joint, prior: Prior) -> None:
-        self._joint, self._prior = joint, prior
-        self.mean: np.ndarray
-        self.factor: JointFactor
-
-    def condition(self, precision: np.ndarray, shift: np.ndarray) -> Normal:
-        a = self._joint.a
-        self.factor = self._joint.posterior(self._prior, precision)
-        self.mean = self.factor.solve(a.T @ shift)
-        volume = self.factor.log_determinant - self._prior.log_determinant
-        return Normal(a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume)
-
-
-def conditioned(
-    joint: Joint, data: Data, vector: np.ndarray, start: Sites, *, rounds: bool
-) -> Gaussian:
+def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool) -> Gaussian:
     """The posterior at coordinates of hyperparameters, from some sites; they stay as they are without `rounds`."""
     n = len(joint.parameters)
     likelihood = data.known(vector[n:])
-    prior = JointPrior(joint, joint.prior(vector[:n]))
-    sites = Sites(np.maximum(start.precision, _LEAST * start.precision.max()), start.shift)
-    if not rounds:
-        fitted = prior.condition(*start)
-        return Gaussian(prior.mean, prior.factor, vector, likelihood, start, fitted, np.nan, True)
-    found: Approximation = approximate(prior, data.responses, likelihood, sites)
-    return Gaussian(
-        prior.mean, prior.factor, vector, likelihood, found.sites, found.normal, found.log_evidence, found.settled
-    )
+    if rounds:
+        at = moments.found(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
+        own = at.approximation
+        return Gaussian(at.z, at.factor, vector, likelihood, own.sites, own.normal, own.log_evidence, own.settled)
+    prior = moments.JointPrior(joint, joint.prior(vector[:n]))
+    fitted = prior.condition(*sites)
+    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
 
 
 def rows_of(joint: Joint, parts: list[sp.csr_array | None], design: np.ndarray | None, m: int) -> sp.csr_array:

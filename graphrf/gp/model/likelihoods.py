@@ -45,6 +45,8 @@ class Likelihood:
     ----------
     log_link : bool
         Whether `mean` is proportional to exp(f), so that `exposure` may multiply it.
+    log_concave : bool
+        Whether log p(y | f) is concave in f for all y. `LatentGaussianModel` asks.
     priors : mapping of str to (float, float)
         For each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without
         an entry (1, 10). `prior=None` of the regressor drops them.
@@ -79,6 +81,7 @@ class Likelihood:
     """
 
     log_link: ClassVar[bool] = False
+    log_concave: ClassVar[bool] = True
     priors: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
 
@@ -358,6 +361,7 @@ class StudentT(Likelihood):
 
     scale: float | None = None
     df: float | None = 4.0
+    log_concave = False
     priors = MappingProxyType({"scale": (0.3, 3.0), "df": (5.0, 2.0)})
     ranges = MappingProxyType({"scale": (1e-3, 10.0), "df": (1.5, 200.0)})
 

@@ -76,15 +76,19 @@ class Axis:
         """The error for labels that are no levels, with the nearest names."""
         shown = ", ".join(map(repr, labels[:3])) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
         near = checks.did_you_mean(str(labels[0]), [str(level) for level in self.levels])
-        return checks.value_error(self.column, f"holds {shown}, of which the fit knows nothing{near}")
+        return checks.value_error(
+            self.column, f"holds {shown}, of which the fit knows nothing{near and '; '}{near}"
+        )
 
     @property
     def lookup(self) -> Lookup:
         """The position of each label."""
         return {label: place for place, label in enumerate(self.levels)}
 
-    def _read(self, values: Any, more: Lookup) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels, rows for those of `more`, and labels in neither, in their order.
+    def _read(
+        self, values: Any, more: Lookup, width: int = 0
+    ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
+        """Rows for known labels, rows of this width for those of `more`, and labels in neither, in their order.
 
         A cell is a label, a list of labels, whose mean it stands for, or a dictionary of labels and weights.
         """
@@ -104,7 +108,7 @@ class Axis:
         m, n = len(values), self.structure.size
         found = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
         row, place, share = zip(*others, strict=True) if others else ((), (), ())
-        new = sp.csr_array((np.array(share, dtype=np.float64), (row, place)), shape=(m, len(more)))
+        new = sp.csr_array((np.array(share, dtype=np.float64), (row, place)), shape=(m, width))
         return found, new, list(unknown)
 
 

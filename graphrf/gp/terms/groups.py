@@ -54,6 +54,6 @@ class GroupAxis(Axis):
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         known = self.lookup
         labels = [label for label in labels_in(values) if label not in known]
-        old, new, _ = self._read(values, {label: place for place, label in enumerate(labels)})
+        old, new, _ = self._read(values, {label: place for place, label in enumerate(labels)}, len(labels))
         k = len(labels)
         return Extension(old, new, sp.csr_array(sp.eye_array(k, format="csr")), sp.csr_array((0, k)))

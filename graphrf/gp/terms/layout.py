@@ -70,7 +70,9 @@ class Layout:
     def factor(self, lower: np.ndarray) -> SparseCholesky:
         """The Cholesky factor of the matrix with these entries."""
         n = self._position.size
-        return SparseCholesky.of_lower(sp.csc_array((lower, self.indices, self.indptr), shape=(n, n)), self.elimination)
+        return SparseCholesky.of_lower(
+            sp.csc_array((lower, self.indices, self.indptr), shape=(n, n)), self.elimination
+        )
 
     def places(self, matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
         """Which entries of a symmetric matrix lie in the lower triangle, and their places there."""

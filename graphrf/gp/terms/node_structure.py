@@ -21,7 +21,9 @@ class NodeStructure(Structure):
     the field at a typical node; areal kernels are as they are defined.
     """
 
-    def __init__(self, graph: Graph, kernel: Kernel, parameters: tuple[Parameter, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, graph: Graph, kernel: Kernel, parameters: tuple[Parameter, ...], names: tuple[str, ...]
+    ) -> None:
         self._precision = precision_of(graph, kernel)
         self._kernel = kernel
         self._names = dict(zip((own.name for own in parameters), names, strict=True))

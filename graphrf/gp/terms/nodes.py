@@ -110,5 +110,3 @@ class NodeAxis(Axis):
         self.column = term.by
         self.levels = list(term.graph.nodes)
         self.structure = NodeStructure(term.graph, term.kernel, term.parameters(), term.trained)
-
-

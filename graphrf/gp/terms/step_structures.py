@@ -88,7 +88,7 @@ class RandomWalk(Structure):
         # 1 b^T + b 1^T is 0 where values sum to zero; a small b leaves the matrix definite. In the middle, a slope
         # adds nothing to the variance.
         middle = np.zeros(n)
-        middle[[(n - 1) // 2, n // 2]] += 0.5
+        middle[[(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
         spread = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
         lift = np.outer(middle, np.ones(n)) / (n * spread)
         self._matrix = sp.csr_array(scale * plain + sp.csr_array(lift + lift.T))

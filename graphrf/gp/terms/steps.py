@@ -68,7 +68,9 @@ class Steps(Term):
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, KINDS)
         if (self.kind == "seasonal") != (self.period is not None):
-            raise checks.value_error("period", f"is the number of levels of a season, for kind='seasonal' alone, got {self.period!r}")
+            raise checks.value_error(
+                "period", f"is the number of levels of a season, for kind='seasonal' alone, got {self.period!r}"
+            )
         if self.period is not None:
             checks.integer("period", self.period, low=2)
         if self.nu not in (0.5, 1.5):
@@ -77,7 +79,9 @@ class Steps(Term):
         for name in self.prior or ():
             if name not in ("sd", own):
                 known = "sd" if own is None else f"sd and {own}"
-                raise checks.value_error("prior", f"must be of {known} for kind={self.kind!r}, got one of {name!r}")
+                raise checks.value_error(
+                    "prior", f"must be of {known} for kind={self.kind!r}, got one of {name!r}"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -127,7 +131,9 @@ class StepAxis(Axis):
     @property
     def factor(self) -> Structure:
         if self._term.kind == "seasonal":
-            raise checks.value_error("terms", f"of kind 'seasonal', such as {self._term!r}, take no part in products")
+            raise checks.value_error(
+                "terms", f"of kind 'seasonal', such as {self._term!r}, take no part in products"
+            )
         if self._term.kind == "rw2":
             return RandomWalk(np.diff(self._places) / self._step, 2, closed=True)
         return self.structure
@@ -164,8 +170,7 @@ class StepAxis(Axis):
         new_at = (shift + position[n:]).ravel()
         precision = sp.csr_array(whole[new_at][:, new_at])
         mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
-        old, new, _ = self._read(values, index)
-        new = sp.csr_array(sp.hstack([new, sp.csr_array((new.shape[0], k * (states - 1)))]))
+        old, new, _ = self._read(values, index, k * states)
         return Extension(sp.csr_array(old + new @ mean), new, precision, sp.csr_array((0, k * states)))
 
     def _trained(self) -> Parameter | None:
@@ -173,7 +178,9 @@ class StepAxis(Axis):
         if term.kind == "ar1":
             own = checked_prior("correlation", "share", prior.get("correlation", BetaPrior(5.0, 2.0)))
             if self._equal:
-                return Parameter(f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, own, ("rho", id(term)))
+                return Parameter(
+                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, own, ("rho", id(term))
+                )
             return Parameter(f"correlation({term.by})", "share", 0.5, 1e-3, 0.9999, own, ("rho", id(term)))
         if term.kind == "matern":
             span = float(np.ptp(self._places))
@@ -201,7 +208,10 @@ class StepAxis(Axis):
 
 def _numbers(column: str, labels: list[Hashable]) -> np.ndarray:
     """Numbers of ordered labels: dates are counted in days."""
-    array = np.asarray(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    if all(isinstance(label, int | float | np.number) for label in labels):
+        array = np.asarray(labels)
     if array.dtype.kind == "O" and all(hasattr(label, "timestamp") for label in labels):
         array = np.array([np.datetime64(label) for label in labels])  # type: ignore[call-overload]
     if array.dtype.kind == "M":

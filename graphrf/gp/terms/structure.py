@@ -135,9 +135,7 @@ class Contrasts(Structure):
 def dense_csr(matrix: np.ndarray) -> sp.csr_array:
     """A dense matrix with all of its entries, zeros too, so that the pattern is the same for all values."""
     n, m = matrix.shape
-    return sp.csr_array(
-        (matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape
-    )
+    return sp.csr_array((matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape)
 
 
 class Product(Structure):
@@ -189,4 +187,6 @@ def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
     other = second.indptr[row] + place % np.maximum(others[row], 1)
     data = first.data[own] * second.data[other]
     columns = first.indices[own].astype(np.int64) * width + second.indices[other]
-    return sp.csr_array((data, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=(m, first.shape[1] * width))
+    return sp.csr_array(
+        (data, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=(m, first.shape[1] * width)
+    )

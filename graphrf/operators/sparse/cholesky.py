@@ -124,7 +124,9 @@ class SparseCholesky:
         """trace(A^-1 B) of a symmetric matrix whose pattern that of A holds."""
         order = self.elimination.order
         lower = sp.csc_array(sp.tril(sp.csr_array(other[order][:, order]), format="csc"))
-        inverse = sp.csc_array((self.selected_inverse(), self._lower.indices, self._lower.indptr), shape=self.shape)
+        inverse = sp.csc_array(
+            (self.selected_inverse(), self._lower.indices, self._lower.indptr), shape=self.shape
+        )
         both = inverse.multiply(lower)
         return float(2 * both.sum() - both.diagonal().sum())
 

@@ -68,9 +68,7 @@ class Elimination(NamedTuple):
             raise _too_large(self.order.size, most)
 
     @classmethod
-    def of(
-        cls, pattern: sp.csr_array, most: float | None = None, last: np.ndarray | None = None
-    ) -> Elimination:
+    def of(cls, pattern: sp.csr_array, most: float | None = None, last: np.ndarray | None = None) -> Elimination:
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
 
         Parameters

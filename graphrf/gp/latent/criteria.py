@@ -54,8 +54,8 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
 
     Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`.
 
-    Source: Vehtari et al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent variable
-    models".
+    Source: Vehtari et al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent
+    variable models".
     """
     densities, transforms = [], []
     for point in points:
@@ -72,8 +72,8 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
 def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> Waic:
     """Of the log densities' means and variances over the posterior.
 
-    Source: Watanabe 2010; Gelman, Hwang and Vehtari 2014, "Understanding predictive information criteria for Bayesian
-    models".
+    Source: Watanabe 2010; Gelman, Hwang and Vehtari 2014, "Understanding predictive information criteria for
+    Bayesian models".
     """
     density, first, second = [], [], []
     for point in points:

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphrf.gp.model.likelihoods import Likelihood
 
-# The distance of the points in units of the latent function. Truncation and rounding leave nine digits of the second
-# derivative, and six of the third.
+# The distance of the points in units of the latent function. Truncation and rounding leave nine digits of the
+# second derivative, and six of the third.
 _STEP = 0.02
 _AWAY = np.arange(-3.0, 4.0)
 _FIRST = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60

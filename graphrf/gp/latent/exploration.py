@@ -4,8 +4,9 @@ Points are drawn from normal distributions, along a sequence that fills the spac
 times prior over their density. A few of them stand for all, by systematic resampling, and there expectation
 propagation takes the place of Laplace's approximation.
 
-Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using integrated
-nested Laplace approximations", Sec. 3 and 6.5; Owen and Zhou 2000, "Safe and effective importance sampling".
+Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using
+integrated nested Laplace approximations", Sec. 3 and 6.5; Owen and Zhou 2000, "Safe and effective importance
+sampling".
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 
-# Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and the
-# factor of the deviations of their distribution.
+# Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and
+# the factor of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
 # The squared length of the step that remains, in deviations of the posterior, at the end of a search.
 _SETTLED = 0.02
@@ -46,7 +47,8 @@ class Search:
         self.joint, self.data, self._step = joint, data, step
         self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
         self.flat = flat
-        # Laplace's approximation is the quicker one; its weights are no precisions where densities are not log-concave.
+        # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
+        # log-concave.
         self.by: Any = laplace if data.likelihood.log_concave else moments
         self._last: Any = None
 
@@ -142,8 +144,8 @@ def maximised(search: Search) -> Maximum:
     )  # fmt: skip
     if result.fun >= _IMPOSSIBLE:
         raise ValueError(
-            "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term said "
-            "twice, or a fixed effect constant on the levels of a term that does not sum to zero?"
+            "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
+            "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
     return Maximum(result.x, -float(result.fun), _converged(result, search.box))
 
@@ -197,8 +199,8 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
 def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
     """Points that stand for the posterior, all that were weighed, and the logarithm of the integral over them.
 
-    Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution fitted
-    to the first; both are weighted by their mixture's density.
+    Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
+    fitted to the first; both are weighted by their mixture's density.
     """
     p = top.vector.size
     if not p:
@@ -220,8 +222,8 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
     if effective < 4.0 and p > 1:
         warn(
             f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
-            f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave out "
-            "terms of which the data say little"
+            f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
+            "out terms of which the data say little"
         )
     away = (vectors - shares @ vectors) * np.sqrt(shares)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
@@ -243,10 +245,10 @@ def _sizes(search: Search) -> tuple[int, int]:
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """At each vector; -inf outside of the box."""
     box = search.box
-    inside = ((vectors >= box[:, 0]) & (vectors <= box[:, 1])).all(axis=1)
-    return np.array(
-        [search.log_posterior(own) if within else -math.inf for own, within in zip(vectors, inside, strict=True)]
-    )
+    found = [
+        search.log_posterior(own) if np.array_equal(own, np.clip(own, *box.T)) else -math.inf for own in vectors
+    ]
+    return np.array(found)
 
 
 class _Normal(NamedTuple):

@@ -102,9 +102,10 @@ def require_columns(frame: Any, names: list[str]) -> None:
         lacking = np.flatnonzero(frame[name].isna().to_numpy())
         if lacking.size:
             raise checks.value_error(
-                name, f"has no value in {lacking.size} of {len(frame)} rows, the first of them {lacking[0]}: leave "
-                "these out, frame.dropna()"
-            )  # fmt: skip
+                name,
+                f"has no value in {lacking.size} of {len(frame)} rows, the first of them {lacking[0]}: leave "
+                "these out, frame.dropna()",
+            )
 
 
 def _reason(error: Exception) -> str:

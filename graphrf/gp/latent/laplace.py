@@ -2,7 +2,8 @@ r"""Laplace's approximation: the posterior mode of all variables, the evidence t
 
 With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the constraints,
 
-.. math:: \log Z = \log p(y \mid \hat\eta) - \tfrac12 \hat z^\top Q \hat z + \tfrac12 \log |Q| - \tfrac12 \log |P| .
+.. math:: \log Z = \log p(y \mid \hat\eta)
+          - \tfrac12 \big( \hat z^\top Q \hat z - \log |Q| + \log |P| \big) .
 
 The mode is stationary, so that the gradient has the direct part and, as W moves with the mode,
 

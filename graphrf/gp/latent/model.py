@@ -28,13 +28,13 @@ from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm, Term
 
-# The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by its
-# root mean square.
+# The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
+# its root mean square.
 _FLAT = 1e3
 _QUANTILES = (0.025, 0.5, 0.975)
 
 
-class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
+class LatentGaussianModel(BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors, seen through a likelihood.
 
     Parameters
@@ -235,8 +235,8 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
             if min(x - low, high - x) < 1e-6:
                 end = "smallest" if x - low < high - x else "largest"
                 warn(
-                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the observations "
-                    "do not determine it; state a prior, or leave out the term"
+                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
+                    "observations do not determine it; state a prior, or leave out the term"
                 )
 
     # -- answers -----------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
 
         p = len(self._design.names)
         law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
-        table = {name: row for name, row in zip(self._design.names, _rows(law), strict=True)}
+        table: dict[str, Any] = dict(zip(self._design.names, _rows(law), strict=True))
         parameters = (*self._joint.parameters, *self._data.parameters())
         vectors, shares = self._sample
         for k, parameter in enumerate(parameters):
@@ -303,9 +303,9 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
             found = law.quantiles(levels)
             if not latent:
                 found = law.parts[0].likelihood.mean(found)
-            columns = {float(level): own for level, own in zip(levels, found.T, strict=True)}
+            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
         else:
-            mean, variance = (_moments(law)) if latent else law.response()
+            mean, variance = _moments(law) if latent else law.response()
             columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
         if as_frame:
             import pandas
@@ -432,11 +432,11 @@ class LatentGaussianModel(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
 
 
-def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, levels: Sequence[float]) -> list[float]:
+def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, levels: Sequence[float]) -> list[Any]:
     """Quantiles of weighted values, interpolated between them."""
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(shares[order])
-    return np.interp(levels, ends - 0.5 * shares[order], values[order]).tolist()  # type: ignore[no-any-return]
+    return np.interp(levels, ends - 0.5 * shares[order], values[order]).tolist()
 
 
 def _units(n: int, places: np.ndarray) -> sp.csr_array:

@@ -92,8 +92,10 @@ class Axis:
 
         A cell is a label, a list of labels, whose mean it stands for, or a dictionary of labels and weights.
         """
-        known, rows, places, shares, unknown = self.lookup, [], [], [], {}
+        known = self.lookup
+        rows, places, shares = [], [], []
         others: list[tuple[int, int, float]] = []
+        unknown: dict[Hashable, None] = {}
         for row, cell in enumerate(_cells(values)):
             for label, share in _weighted(cell):
                 place = known.get(label)
@@ -107,9 +109,9 @@ class Axis:
                     unknown[label] = None
         m, n = len(values), self.structure.size
         found = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
-        row, place, share = zip(*others, strict=True) if others else ((), (), ())
-        new = sp.csr_array((np.array(share, dtype=np.float64), (row, place)), shape=(m, width))
-        return found, new, list(unknown)
+        new = np.array(others, dtype=np.float64).reshape(-1, 3)
+        at = new[:, 0].astype(int), new[:, 1].astype(int)
+        return found, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)
 
 
 def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:

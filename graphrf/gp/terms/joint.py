@@ -20,7 +20,6 @@ import scipy.sparse as sp
 
 from graphrf.gp.terms.layout import Layout, Rows
 from graphrf.gp.terms.parameters import Parameter
-from graphrf.gp.terms.structure import Structure
 from graphrf.gp.terms.term import BoundTerm
 
 
@@ -47,7 +46,8 @@ class Joint:
     deviations : ndarray, shape (p,)
         Those of the prior of the coefficients.
     rows : sequence of csr_array
-        Matrices with n columns: what the posterior is asked for. The first is A; without any there is no posterior.
+        Matrices with n columns: what the posterior is asked for. The first is A; without any there is no
+        posterior.
     """
 
     def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
@@ -98,7 +98,7 @@ class Joint:
     def slopes(self, vector: np.ndarray) -> list[Slope]:
         """The derivatives of Q in each coordinate."""
         result = []
-        for place, parameter in enumerate(self.parameters):
+        for place in range(len(self.parameters)):
             total, matrix = 0.0, sp.csr_array((self.n, self.n))
             for j, term in enumerate(self.terms):
                 own, values = term.structure, self.values(vector, term)

@@ -20,7 +20,8 @@ _LARGEST = 1e6
 class PenalisedDeviation:
     r"""The penalised-complexity prior of a standard deviation: exponential, towards a model without the term.
 
-    .. math:: p(\sigma) = \lambda e^{-\lambda \sigma}, \quad \lambda = -\log(\mathrm{probability}) / \mathrm{upper}.
+    .. math:: p(\sigma) = \lambda e^{-\lambda \sigma}, \quad
+              \lambda = -\log(\mathrm{probability}) / \mathrm{upper}.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> Prior:
     """A prior that serves a parameter of this kind."""
     allowed: tuple[type[Any], ...] = (PenalisedDeviation,) if kind == "positive" else (BetaPrior, PenalisedMixing)
     if prior is None or isinstance(prior, allowed):
-        return prior  # type: ignore[no-any-return]
+        return prior
     if not isinstance(prior, tuple | list) or len(prior) != 2:
         names = " or ".join(each.__name__ for each in allowed)
         raise checks.type_error(

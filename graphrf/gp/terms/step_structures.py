@@ -8,7 +8,8 @@ With increments d between neighbouring levels in units of the smallest one, x ha
           \text{seasonal: } x_k + \dots + x_{k+s-1} = e,
 
 with independent standard normal e. Random walks sum to zero and are scaled: the geometric mean of their variances
-(of rw2 without its slope) is 1 (Sorbye and Rue 2014), so that a deviation means the same for all numbers of levels.
+(of rw2 without its slope) is 1 (Sorbye and Rue 2014), so that a deviation means the same for all numbers of
+levels.
 
 Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 3.
 """
@@ -64,6 +65,7 @@ class RandomWalk(Structure):
     ) -> None:
         n = increments.size + 1
         self.size = n
+        self.scale = 1.0
         if order == 1:
             roots = 1 / np.sqrt(increments)
             steps = sp.diags_array([-roots, roots], offsets=[0, 1], shape=(n - 1, n))
@@ -77,7 +79,7 @@ class RandomWalk(Structure):
         values, vectors = np.linalg.eigh(plain.toarray())
         variances = (vectors[:, order:] ** 2) @ (1 / values[order:])
         self.scale = scale = math.exp(float(np.log(variances).mean()))
-        held = [np.ones(n)]
+        held: list[np.ndarray] = [np.ones(n)]
         if order == 2 and closed:
             held.append(np.arange(n) - 0.5 * (n - 1))
         elif order == 2:
@@ -142,7 +144,8 @@ class MaternSteps(Structure):
         blocks[1:] = inverse
         blocks[:-1] += transitions.transpose(0, 2, 1) @ inverse @ transitions
         beside = -inverse @ transitions  # row k + 1, column k
-        rows, columns, data = [], [], []
+        rows, columns = [], []
+        data: list[np.ndarray] = []
         for a in range(d):
             for b in range(d):
                 at = np.arange(m + 1)

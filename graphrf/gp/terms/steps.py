@@ -115,10 +115,8 @@ class StepAxis(Axis):
             every = np.concatenate([[0], np.cumsum(whole)]).astype(int)
             filled = dict(zip(every.tolist(), labels, strict=True))
             numbers = isinstance(labels[0], int | float)
-            labels = [
-                filled.get(k, labels[0] + k * self._step if numbers else f"step {k}") for k in range(every[-1] + 1)
-            ]
-            places = places[0] + self._step * np.arange(len(labels))
+            places = places[0] + self._step * np.arange(int(every[-1]) + 1)
+            labels = [filled.get(k, own if numbers else f"step {k}") for k, own in enumerate(places.tolist())]
         if term.kind in ("rw1", "rw2") and places.size > _MOST:
             raise checks.value_error(
                 term.by, f"must have at most {_MOST:,} levels for kind={term.kind!r}, got {places.size:,}: round "
@@ -213,7 +211,7 @@ def _numbers(column: str, labels: list[Hashable]) -> np.ndarray:
     if all(isinstance(label, int | float | np.number) for label in labels):
         array = np.asarray(labels)
     if array.dtype.kind == "O" and all(hasattr(label, "timestamp") for label in labels):
-        array = np.array([np.datetime64(label) for label in labels])  # type: ignore[call-overload]
+        array = np.array([np.datetime64(label) for label in labels])
     if array.dtype.kind == "M":
         return np.asarray(array.astype("datetime64[us]").astype(np.int64) / 86_400e6)
     if array.dtype.kind not in "iuf":

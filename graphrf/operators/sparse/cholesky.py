@@ -53,7 +53,8 @@ class SparseCholesky:
 
     @classmethod
     def of_lower(cls, lower: sp.csc_array, elimination: Elimination) -> Self:
-        """The factor of a matrix whose lower triangle is given, by columns, sorted, in the order of elimination."""
+        """The factor of a matrix whose lower triangle is given, by columns, sorted, in the order of
+        elimination."""
         made = object.__new__(cls)
         made._set(lower, elimination)
         return made

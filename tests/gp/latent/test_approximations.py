@@ -136,7 +136,8 @@ def test_gradients_in_coefficients_of_the_offset():
 
 @pytest.mark.parametrize("name", ["poisson", "binomial"])
 def test_moments_are_those_of_the_posterior(name):
-    """The exact posterior of eta with these hyperparameters, by weighted draws from a wider normal distribution."""
+    """The exact posterior of eta with these hyperparameters, by weighted draws from a wider normal
+    distribution."""
     own, data, vector = model(name)
     mode = laplace.found(own, data, data.likelihood, vector)
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=True)

@@ -113,7 +113,7 @@ def test_fields_of_future_years_are_predicted():
     terms = [Nodes(GRAPH, grf.ICAR()) * Steps("year", "rw1"), Steps("year", "rw1")]
     model = LatentGaussianModel("cases ~ 1", terms, "poisson", exposure="people", seed=0).fit(data)
     later = data.iloc[:20].assign(year=2012)
-    mean, std = model.predict(later, return_std=True, latent=True)
+    _, std = model.predict(later, return_std=True, latent=True)
     assert (std > model.predict(data.iloc[:20], return_std=True, latent=True)[1]).all()
     draws = model.sample(later, 3_000, seed=0, latent=True)
     np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.12)

@@ -35,11 +35,12 @@ MODELS = {
     "one kernel in two terms": [Nodes(GRAPH, CAR), Nodes(GRAPH, CAR) * Groups("h"), Steps("t", "ar1")],
     "season and trend": [Steps("t", "seasonal", period=3), Steps("t", "rw2"), Groups("h") * Steps("t", "rw2")],
     "products with hidden variables": [
-        Nodes(GRAPH, grf.Matern(2.0, 2.0)) * Steps("uneven", "matern"), Nodes(GRAPH, grf.ICAR()) * Steps("t", "rw2"),
+        Nodes(GRAPH, grf.Matern(2.0, 2.0)) * Steps("uneven", "matern"),
+        Nodes(GRAPH, grf.ICAR()) * Steps("t", "rw2"),
     ],
     "islands": [
-        Nodes(ISLANDS, grf.BYM2(0.3), by="district"), Nodes(ISLANDS, grf.ICAR(), by="district") * Steps("uneven", "rw1"),
-        Steps("uneven", "ar1"),
+        Nodes(ISLANDS, grf.BYM2(0.3), by="district"),
+        Nodes(ISLANDS, grf.ICAR(), by="district") * Steps("uneven", "rw1"), Steps("uneven", "ar1"),
     ],
 }  # fmt: skip
 

@@ -16,12 +16,13 @@ _RANK = 1e-10
 class Design(NamedTuple):
     """The matrix of fixed effects, the names of its columns, and what makes it for other frames.
 
-    `specification` is None without fixed effects.
+    `specification` is None without fixed effects; `variables` are the columns of the frame that the formula reads.
     """
 
     matrix: np.ndarray
     names: tuple[str, ...]
     specification: Any
+    variables: frozenset[str]
 
     def of(self, frame: Any) -> np.ndarray:
         """The matrix for another data frame, shape (m, p)."""
@@ -63,11 +64,12 @@ def read(formula: str, frame: Any) -> tuple[np.ndarray, Design]:
     response = np.asarray(made.lhs, dtype=np.float64)
     if response.ndim == 2 and response.shape[1] != 1:
         raise checks.value_error("formula", f"must have one response, got {list(made.lhs.columns)}")
+    variables = frozenset(map(str, formulaic.Formula(formula).required_variables))
     matrix, names = np.asarray(made.rhs, dtype=np.float64), tuple(map(str, made.rhs.columns))
     if not names:
-        return response.reshape(-1), Design(np.zeros((len(frame), 0)), (), None)
+        return response.reshape(-1), Design(np.zeros((len(frame), 0)), (), None, variables)
     require_rank(matrix, names)
-    return response.reshape(-1), Design(matrix, names, made.rhs.model_spec)
+    return response.reshape(-1), Design(matrix, names, made.rhs.model_spec, variables)
 
 
 def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:

@@ -154,9 +154,10 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
     ("change", "settings", "match"),
     [
         ({}, {"formula": "cases"}, "`formula` must be like"),
-        ({}, {"formula": "cases ~ 1 + nothing"}, "cannot be read"),
+        ({}, {"formula": "cases ~ 1 + nothing"}, "`formula` must read columns of the frame, got 'nothing'"),
+        ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
         ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
-        ({}, {"terms": [Groups("clinics")]}, "'clinics' that the frame lacks; did you mean 'clinic'"),
+        ({}, {"terms": [Groups("clinics")]}, "must read columns of the frame, got 'clinics'; did you mean 'clinic'"),
         ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
         ({}, {"exposure": "peopel"}, "did you mean 'people'"),
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),
@@ -164,7 +165,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({"people": 0.0}, {}, "must be greater than 0"),
         ({"node": [(9, 9)] * 40}, {}, "`node` holds .* of which the fit knows nothing"),
         ({"year": np.nan}, {"terms": [Steps("year")]}, "`year` has no value in 40 of 40 rows"),
-        ({"x": np.nan}, {}, "cannot be read"),
+        ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_refused(change, settings, match):

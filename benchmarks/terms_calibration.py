@@ -106,9 +106,10 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     count("observed", *model.predict(data[seen], quantiles=(0.025, 0.975), latent=True).T, eta[seen])
     if ahead:
         count("forecast", *model.predict(data[~seen], quantiles=(0.025, 0.975), latent=True).T, eta[~seen])
-    table = model.coefficients_
-    count("coefficients", table["0.025"].to_numpy(), table["0.975"].to_numpy(), z[-2:])
-    if not ahead:  # else a random walk sums to zero over other levels
+    table, first = model.coefficients_, 1 if ahead else 0
+    # with years ahead a random walk of the truth sums to zero over other years, so that levels differ
+    count("coefficients", table["0.025"].to_numpy()[first:], table["0.975"].to_numpy()[first:], z[-2:][first:])
+    if not ahead:
         effects = model.effects(0)
         truth = z[: len(effects)]
         count("effects", effects["0.025"].to_numpy(), effects["0.975"].to_numpy(), truth)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.gp.terms.along import Along as Along
     from graphrf.gp.terms.groups import Groups as Groups
     from graphrf.gp.terms.nodes import Nodes as Nodes
     from graphrf.gp.terms.steps import Steps as Steps
@@ -55,6 +56,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
+        "terms.along": "Along",
         "terms.groups": "Groups",
         "terms.nodes": "Nodes",
         "terms.steps": "Steps",

@@ -102,9 +102,9 @@ class Search:
         """What a search makes small, and its gradient."""
         try:
             at = self.at(vector)
+            slope = self.slopes(vector, at)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(vector.size)
-        slope = self.slopes(vector, at)
         prior, prior_slope = self.log_prior(vector)
         value = -at.log_evidence - prior
         return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
@@ -178,12 +178,13 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
         own = search.moved(design @ (x[n:] * scale))
         try:
             at = own.at(x[:n])
+            slope = own.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(x.size)
         search._last = at
         prior, prior_slope = own.log_prior(x[:n])
         more = own.by.coefficient_gradient(own.joint, design, at) * scale
-        return -at.log_evidence - prior, -np.concatenate([own.slopes(x[:n], at) + prior_slope, more])
+        return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
     first = np.concatenate([search.start, start / scale])

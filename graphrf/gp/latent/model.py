@@ -387,7 +387,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        require_columns(frame, sorted({axis.column for own in self._bound for axis in own.axes}))
+        require_columns(frame, sorted({name for own in self._bound for axis in own.axes for name in axis.columns}))
         n = len(self._joint.parameters)
         found = [own.extension(frame, self._joint.values(point.vector[:n], own)) for own in self._bound]
         known = rows_of(self._joint, [own.old for own in found], self._design.of(frame), len(frame))

@@ -51,6 +51,15 @@ class Axis:
     structure: Structure
     levels: Sequence[Hashable]
 
+    def cells(self, frame: Any) -> Any:
+        """What `rows` reads of a data frame."""
+        return frame[self.column]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return (self.column,)
+
     @property
     def factor(self) -> Structure:
         """The structure as a factor of a product."""
@@ -69,8 +78,9 @@ class Axis:
 
     def level_rows(self) -> sp.csr_array:
         """A row for each level."""
-        n = len(self.levels)
-        return sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))), shape=(n, self.structure.size))
+        n, lookup = len(self.levels), self.lookup
+        places = np.arange(n), np.array([lookup[level] for level in self.levels], dtype=np.int64)
+        return sp.csr_array((np.ones(n), places), shape=(n, self.structure.size))
 
     def unknown(self, labels: Sequence[Hashable]) -> ValueError:
         """The error for labels that are no levels, with the nearest names."""

@@ -123,7 +123,7 @@ class BoundTerm(NamedTuple):
 
     def rows(self, frame: Any) -> sp.csr_array:
         """A row of the design for each row of a data frame, shape (m, n)."""
-        own = [axis.rows(frame[axis.column]) for axis in self.axes]
+        own = [axis.rows(axis.cells(frame)) for axis in self.axes]
         return self._combined(*own)
 
     def level_rows(self) -> sp.csr_array:
@@ -144,7 +144,7 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
-        found = [axis.extension(frame[axis.column], values) for axis in self.axes]
+        found = [axis.extension(axis.cells(frame), values) for axis in self.axes]
         new = [own.new.shape[1] > 0 for own in found]
         if len(found) == 1:
             return found[0]

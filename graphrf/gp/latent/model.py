@@ -19,8 +19,10 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.answers import checked_bounds, checked_levels
-from graphrf.gp.model.likelihoods import LIKELIHOODS, Likelihood, NormalNoise, checked_likelihood
+from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation import Sites
@@ -44,9 +46,12 @@ class LatentGaussianModel(BaseEstimator):
     terms : Term, or sequence of Term
         `Nodes`, `Steps`, `Groups`, their products `a * b` and sums `a + b`.
     likelihood : str or Likelihood
-        "gaussian" or one of those of `GraphGPRegressor`.
+        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
     exposure, trials : str or array_like, optional
         A column, or numbers for each row: see `GraphGPRegressor.fit`.
+    event : str or array_like, optional
+        A column, or numbers for each row, for likelihood="weibull": 1 where the time is that of the event, 0 where
+        it is right-censored, because the event had not occurred by then. Default: all are observed.
     hyperparameters : {"average", "mode"}
         Average predictions over the posterior of hyperparameters, or take the most probable ones, and
         coefficients, by Laplace's approximation: maximum likelihood with `prior=None`.
@@ -100,6 +105,7 @@ class LatentGaussianModel(BaseEstimator):
         *,
         exposure: Any = None,
         trials: Any = None,
+        event: Any = None,
         hyperparameters: str = "average",
         coefficient_deviation: float | None = None,
         prior: str | None = "default",
@@ -111,6 +117,7 @@ class LatentGaussianModel(BaseEstimator):
         self.likelihood = likelihood
         self.exposure = exposure
         self.trials = trials
+        self.event = event
         self.hyperparameters = hyperparameters
         self.coefficient_deviation = coefficient_deviation
         self.prior = prior
@@ -141,8 +148,8 @@ class LatentGaussianModel(BaseEstimator):
         self.seed_ = checks.seed(self.seed)
         require_columns(frame, sorted({name for term in terms for name in term.columns}))
         response, design = read(self.formula, frame)
-        exposure, trials = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials"))
-        y, offset = checked_responses(likelihood, response.size, response, exposure, trials)
+        beside = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials", "event"))
+        y, offset = checked_responses(likelihood, response.size, response, *beside)
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._require_level(bound, design)
@@ -300,9 +307,8 @@ class LatentGaussianModel(BaseEstimator):
         law, index = self._marginals(frame)
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
-            found = law.quantiles(levels)
-            if not latent:
-                found = law.parts[0].likelihood.mean(found)
+            likelihood = law.parts[0].likelihood
+            found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
         else:
             mean, variance = _moments(law) if latent else law.response()
@@ -320,7 +326,7 @@ class LatentGaussianModel(BaseEstimator):
         law, _ = self._marginals(frame)
         low, high = checked_bounds(above, below)
         likelihood = law.parts[0].likelihood
-        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high))
+        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
 
     def sample(
         self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False

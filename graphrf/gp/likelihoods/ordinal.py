@@ -27,8 +27,8 @@ class Ordinal(Likelihood):
     .. math:: P(y \le j) = \frac{1}{1 + e^{f - t_j}}, \quad t_0 = 0 < t_1 < \dots < t_{L - 2}
 
     for L levels. The first threshold is 0, because the constant of f moves all of them; the others are sums of
-    gaps, :math:`t_j = \mathrm{gap}_1 + \dots + \mathrm{gap}_j`. Larger f mean higher levels; `mean` is the expected
-    level.
+    gaps, :math:`t_j = \mathrm{gap}_1 + \dots + \mathrm{gap}_j`. Larger f mean higher levels; `mean` is the
+    expected level.
 
     Parameters
     ----------

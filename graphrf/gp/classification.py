@@ -20,7 +20,6 @@ from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.alignment import observed_rows
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_no_edges, warn_of_nothing
@@ -34,6 +33,7 @@ from graphrf.gp.routes.covariance import Covariance
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.gp.routes.rows import slices
+from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
@@ -238,7 +238,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         checks.choice("predictive", self.predictive, PREDICTIVES)
         checks.flag("progress", self.progress)
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), positions.size)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
         classes, labelled, codes = checked_labels(labels, positions.size, weights)
         positions = positions[labelled]
         known = Labels.of(positions, codes, classes.size, None if weights is None else weights[labelled])
@@ -432,7 +432,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if labels is not None:
             self._queried(nodes)  # whose column must be that of `fit`
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         from sklearn.metrics import accuracy_score  # which loads much of scipy
 
         return float(accuracy_score(labels, self.predict(self.graph.positions(positions)), sample_weight=weights))

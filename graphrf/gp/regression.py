@@ -17,9 +17,8 @@ from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.alignment import Rows, observed_rows, reordered, rows_of
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
-from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, without_alpha
+from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, without_alpha, without_offset
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders, warn_of_skewed_means
@@ -33,9 +32,10 @@ from graphrf.gp.posterior.condition import Conditions, condition, conditions_of,
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior
-from graphrf.gp.routes.costs import choose_deviations
+from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
+from graphrf.graph.alignment import Rows, observed_rows, reordered, rows_of
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
@@ -44,6 +44,7 @@ from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
 from graphrf.sampling.contract import Sampler
 
+_LESS_EXACT = ", deviations='sampled' or fewer nodes take less"
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
 
@@ -134,8 +135,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         Standard deviations. "exact", to the solver's tolerance: with conjugate gradients, a solve for every
         queried node. "sampled": from 64 posterior draws at all nodes, made at the first request; variances are
         unbiased, and standard deviations have relative standard errors of at most 9 %. "auto": exact for up to 64
-        nodes, and for more with Cholesky (by series or features while 40 nnz(W) multiply-adds for each are below
-        5e10), else sampled.
+        nodes, and for more with Cholesky, by series or features while 40 nnz(W) multiply-adds for each column of K
+        are below 5e10 in all, else sampled. Columns: one for each node and set of hyperparameters; by series at
+        most one for each observed node and set, and one for each node.
     seed : int in [0, 2^63), optional
         Seed of features, training subset and draws; None draws one, which `seed_` records.
     n_threads : int, optional
@@ -295,6 +297,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
+    @without_offset
     def fit(
         self,
         nodes: Any,
@@ -413,7 +416,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
             own = reordered(self.noise, None)
-            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64)
+            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
         else:
             self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
@@ -440,7 +443,11 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             return self.deviations == "exact"
         if n_nodes <= 64:  # about as many solves by conjugate gradients as draws would take
             return True
-        return self.solver_ == "cholesky" and choose_deviations(self.graph, self.method_, n_nodes) == "exact"
+        return self.solver_ == "cholesky" and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
+
+    def _asked(self, n_nodes: int) -> tuple[str, int, int, int]:
+        """What the costs of deviations at so many nodes depend on."""
+        return self.method_, n_nodes, self.n_observed_nodes_, self.n_points_
 
     def _asked_method(self) -> str:
         """The method that the settings ask for."""
@@ -585,9 +592,15 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
 
     def _bar(self, n_nodes: int, deviations: Any = True) -> Any:
-        """A bar of predicted nodes; of all nodes for each set of hyperparameters, where deviations are sampled."""
-        sampled = deviations and not self._exact_deviations(n_nodes)
-        return node_bar(self.graph.n_nodes * self.n_points_ if sampled else n_nodes, self.progress)
+        """A bar of predicted nodes; of all nodes where deviations are sampled."""
+        if not deviations:
+            return node_bar(n_nodes, 1, self.progress)
+        if not self._exact_deviations(n_nodes):
+            return node_bar(self.graph.n_nodes, self.n_points_, self.progress)
+        return node_bar(
+            n_nodes, self.n_points_, self.progress, way_out=_LESS_EXACT if self.method_ != "precision" else "",
+            expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
+        )  # fmt: skip
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Variances of f at distinct nodes, exact or sampled."""
@@ -717,8 +730,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         """
         self._check_fitted()
         positions, y, rows = self._observed_rows(nodes, y)
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
-        factors = [rows.taken("exposure", exposure), rows.taken("trials", trials)]
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        factors = [rows.numbers("exposure", exposure), rows.numbers("trials", trials)]
         if not hasattr(self, "likelihood_"):
             refuse_counts(exposure, trials)
         predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
@@ -885,7 +898,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if x is not None:
             return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
         positions, y, rows = self._observed_rows(nodes, y)
-        exposure, trials = rows.taken("exposure", exposure), rows.taken("trials", trials)
+        exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
@@ -943,7 +956,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
                 raise checks.value_error(
                     "x",
                     f"must be given: `fit` was given no covariates of {np.unique(unknown).size} of these nodes, "
-                    f"such as node {unknown[0]}; pass a row for each node, or ask for observed nodes only",
+                    f"such as node {self.graph.nodes[unknown[0]]!r}; pass a row for each node, or ask for "
+                    "observed nodes only",
                 )
         return positions
 

@@ -78,8 +78,9 @@ def from_edges(
     Warns
     -----
     UserWarning
-        If positions without `n_nodes` make more than 1,000 nodes and 100 for every edge, as identifiers do; if
-        parallel edges of a directed graph without weights are counted once.
+        If positions without `n_nodes` make more than 1,000 nodes and 100 for every edge, as identifiers do, or are
+        all numbers from 1 to the largest, and not 0; if parallel edges of a directed graph without weights are
+        counted once.
 
     Notes
     -----
@@ -120,6 +121,7 @@ def from_edges(
                 raise checks.value_error("src", "must hold at least one edge, got none; or give n_nodes or nodes")
             name_them = "name the nodes by them: nodes=np.unique([src, dst])"
             remarks.append(notices.of_identifiers(size, len(positions[0]), name_them))
+            remarks.append(notices.of_first_position(size, positions))
     else:
         listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
         positions, names = positions_of_ends(listed, names)

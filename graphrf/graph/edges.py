@@ -78,6 +78,29 @@ def ends_of_edges(name: str, values: Any) -> Any:
     return values if values.dtype.kind in "iu" else values.tolist()
 
 
+def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
+    """ValueError for values of nodes in the place of edges: one end holds text only, and the other integers."""
+    kinds = [_kind_of(end) for end in ends]
+    if sorted(kinds) != ["numbers", "text"]:
+        return
+    text, numbers = titles[kinds.index("text")], titles[kinds.index("numbers")]
+    raise checks.value_error(
+        "source",
+        f"must hold the two ends of every edge, got text in {text} and numbers in {numbers}, which name no node "
+        "in common, as values of nodes do: pass the edges or the adjacency matrix, or columns=(0, 1) if these are "
+        "ends",
+    )
+
+
+def _kind_of(end: Any) -> str:
+    """What the nodes at one end of edges are: numbers, text, or other."""
+    kinds = {end.dtype.type} if isinstance(end, np.ndarray) else set(map(type, end))
+    for name, kind in (("numbers", int | np.integer), ("text", str)):
+        if kinds and all(issubclass(own, kind) and own is not bool for own in kinds):
+            return name
+    return "other"
+
+
 def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
     """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size, if None)."""
     if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):

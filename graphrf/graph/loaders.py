@@ -124,10 +124,11 @@ def load_graph(
         If reading a file would exceed `memory_limit`; raised before it is parsed. A `.gz` file is decompressed
         only up to the limit.
     TypeError, ValueError
-        If the source is of none of these kinds; if a file is not a plain file, or is empty, truncated, ragged or
-        of unknown format (with its name and line); if a weight is missing, not a number, NaN, infinite or negative
-        (with its edge); if the index of a map of polygons has repeated names; if `tolerance` is a quarter of the
-        median length or more, or the source has no coordinates.
+        If the source is of none of these kinds; if the first column of a data frame or list is text and the second
+        integers, or the other way round, and no titles nor `columns` say that these are ends; if a file is not a
+        plain file, or is empty, truncated, ragged or of unknown format (with its name and line); if a weight is
+        missing, not a number, NaN, infinite or negative (with its edge); if the index of a map of polygons has
+        repeated names; if `tolerance` is a quarter of the median length or more, or the source has no coordinates.
     ImportError
         If an STL, PLY or OFF file is read without trimesh.
 

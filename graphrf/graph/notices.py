@@ -133,6 +133,23 @@ def of_degrees(what: str, way_out: str) -> str:
     )
 
 
+def of_first_position(n_nodes: int, ends: Iterable[np.ndarray]) -> str:
+    """Warning about ends of edges, below `n_nodes`, that are all positions but 0."""
+    ends = list(ends)
+    if n_nodes < 2 or n_nodes - 1 > sum(map(len, ends)):
+        return ""
+    seen = np.zeros(n_nodes, dtype=bool)
+    for own in ends:
+        seen[own] = True
+    if seen[0] or not seen[1:].all():
+        return ""
+    return (
+        f"integers are positions from 0, and there are edges at 1 to {n_nodes - 1}, and none at 0: are the nodes "
+        f"numbered from 1? Then subtract 1, or name the nodes by them, nodes=range(1, {n_nodes}); if a node 0 "
+        f"without edges is meant, pass n_nodes={n_nodes}"
+    )
+
+
 def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:
     """Warning about positions that imply many more nodes than edges have ends."""
     if n_nodes <= _FEW_NODES + _NODES_PER_EDGE * n_edges:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
-from graphrf.graph.edges import positions_of_names
+from graphrf.graph.edges import positions_of_names, refuse_values
 from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.names import are_integers, is_missing
@@ -98,6 +98,8 @@ def edges_of_rows(
             "columns=(0, 2) if these are the ends",
         )
     ends = [row[column] for row in rows for column in places]
+    if columns is None:
+        refuse_values((ends[0::2], ends[1::2]), ("the first entries", "the second"))
     positions, nodes = _positions(ends, "the ends of")
     if all(are_integers(type(node)) for node in nodes):  # ascending, as those of files and data frames
         order = np.argsort(np.array(nodes, dtype=object), kind="stable")

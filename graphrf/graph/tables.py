@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.files.foreign import listed, short
 from graphrf._base.lazy import missing
-from graphrf.graph.edges import ends_of_edges, positions_of_ends
+from graphrf.graph.edges import ends_of_edges, positions_of_ends, refuse_values
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.names import is_missing
@@ -35,6 +35,7 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
     index of pandas count as columns where they are asked for by name, or called source and target.
     """
     table, titles = _with_index(table, columns)
+    meant = columns is not None or names_ends(table)
     if columns is None:
         check_titles([str(title) for title in titles])
         columns = (0, 1)
@@ -44,6 +45,8 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
         )
     first, second = (_place(titles, column) for column in columns)
     ends = [_ends(table, titles[place]) for place in (first, second)]
+    if not meant:
+        refuse_values(ends, [f"column {short(titles[place])}" for place in (first, second)])
     nodes: Sequence[Hashable]
     if all(isinstance(end, np.ndarray) for end in ends):
         distinct, positions = np.unique(np.concatenate(ends), return_inverse=True)

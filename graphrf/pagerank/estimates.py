@@ -94,11 +94,12 @@ def estimate(
         `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the permutation shipped for the nearest p_halt,
         learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling has its
         own.
-    personalization : mapping of nodes to values, or array_like of shape (N,), or several of them, optional
+    personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
         (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
-        Default: uniform. Several vectors are a sequence of mappings, or an array or sparse matrix of shape (n, N);
-        the results have a row for each. For single nodes of a large graph see `local_pagerank`.
+        The index of a Series of pandas holds keys, unless it only numbers the values (a RangeIndex). Default:
+        uniform. Several vectors are a sequence of mappings or Series, or an array or sparse matrix of shape
+        (n, N); the results have a row for each. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
         Target L1 error: batches are run, the first of `n_walks` walks each, until their estimated error
         (`l1_error`) is at most `tol`, for each vector. Stops with a warning after a million walks for every node

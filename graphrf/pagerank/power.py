@@ -61,12 +61,13 @@ def pagerank(
         Directed or not, weighted or not; self-loops are followed.
     p_halt : float in (0, 1)
         Probability of a jump to v before every step: 1 - alpha of networkx.
-    personalization : mapping of nodes to values, or array_like of shape (N,), optional
+    personalization : mapping of nodes to values or Series, or array_like of shape (N,), optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
         (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
-        Default: uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence
-        of n mappings.
-    dangling : mapping of nodes to values, or array_like of shape (N,), optional
+        The index of a Series of pandas holds keys, unless it only numbers the values (a RangeIndex). Default:
+        uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence of n
+        mappings or Series.
+    dangling : mapping of nodes to values or Series, or array_like of shape (N,), optional
         The vector u, up to a factor: the distribution of jumps from nodes without edges. Default: v, as in
         networkx.
     start : as `personalization`, optional

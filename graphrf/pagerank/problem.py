@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf.graph.alignment import as_pandas, for_all_nodes, labels_of, shown
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.graph.names import is_integer
 
@@ -100,23 +102,28 @@ def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: An
 def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
     """The vectors in `personalization`, checked one by one, for `make_problem`; None if it is a single vector.
 
-    Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings; errors name the row.
-    Nothing is made dense that was not. `argument` is the name that errors give to it.
+    Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings or Series; errors name the
+    row. Nothing is made dense that was not. `argument` is the name that errors give to it.
     """
     name = argument
+    require_graph(graph)
+    personalization = _by_labels(graph, personalization, name)
     if personalization is None or isinstance(personalization, Mapping):
         return None
-    require_graph(graph)
     if sp.issparse(personalization):
         return _sparse_rows(graph, personalization, name)
     if not isinstance(personalization, np.ndarray) and isinstance(personalization, Sequence):
-        rows = list(personalization)
+        rows = [
+            _by_labels(graph, row, f"{name}[{i}]") if hasattr(row, "iloc") or hasattr(row, "dims") else row
+            for i, row in enumerate(personalization)
+        ]
         mappings = sum(isinstance(row, Mapping) for row in rows)
         if 0 < mappings < len(rows):
             raise TypeError(
                 f"a sequence of several `{name}` must hold mappings only, or numbers only, "
                 f"got a {type(personalization).__name__} of both"
             )
+        personalization = rows
         if mappings:
             named = ((f"{name}[{i}]", row) for i, row in enumerate(rows))
             return [_Entries(*_entries(graph, row, argument), argument) for argument, row in named]
@@ -167,6 +174,7 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
 
 def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
     """A probability vector (N,) from what is given up to a factor: a mapping, an array, one of `vectors_of`."""
+    given = _by_labels(graph, given, name)
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
     if isinstance(given, _Entries):
@@ -180,6 +188,35 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
     values /= values.max()  # the sum of huge values would overflow
     values /= values.sum()
     return values
+
+
+def _by_labels(graph: Graph, given: Any, name: str) -> Any:
+    """A Series of pandas, or a data frame of one column, as a mapping; anything else as it is.
+
+    An index that only numbers the values stands for all nodes in their order.
+    """
+    given = as_pandas(given)
+    labels, numbered = labels_of(given)
+    if labels is None or isinstance(given, Mapping):
+        return given
+    if hasattr(given, "columns"):
+        if given.shape[1] != 1:
+            raise checks.value_error(
+                name,
+                f"must be one vector or a sequence of them, got {checks.describe(given)}: pass a list of columns, "
+                "[frame[title] for title in frame], or with a vector in each row frame.to_numpy()",
+            )
+        given = given.iloc[:, 0]
+    if numbered:
+        return for_all_nodes(graph, name, given, all_of_them=True).to_numpy()
+    keys = list(labels)
+    if len(set(keys)) < len(keys):
+        repeated = [key for key, times in Counter(keys).items() if times > 1]
+        raise checks.value_error(
+            name, f"must name every node once, got {shown(repeated)} more than once; add their values up first"
+        )
+    values = given.to_numpy()
+    return dict(zip(keys, (values.astype(float) if values.dtype.kind == "b" else values).tolist(), strict=True))
 
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:

@@ -113,6 +113,19 @@ def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, da
         np.testing.assert_array_equal(one.predict(nodes[1:]), gp.predict(nodes[1:]))
 
 
+def test_a_node_without_covariates_is_called_by_its_name():
+    line = grf.load_graph([("Ayr", "Bute"), ("Bute", "Clyde"), ("Clyde", "Dee")])
+    gp = grf.GraphGPRegressor(line, kernel=SMOOTH, output_scale=1.0, noise=0.1, optimize=False, seed=0)
+    gp.fit(["Ayr", "Bute", "Dee"], [1.0, 2.0, 4.0], x=[[0.0], [1.0], [3.0]])
+    with pytest.raises(ValueError, match="such as node 'Clyde'"):
+        gp.predict()
+
+
+def test_the_offset_of_a_generalised_linear_model_is_an_exposure(grid):
+    with pytest.raises(TypeError, match=r"`offset` is not an argument of fit.*exposure=np.exp\(offset\)"):
+        grf.GraphGPRegressor(grid, likelihood="poisson").fit([0, 1], [2, 3], offset=[0.1, 0.2])
+
+
 def test_files_keep_them(grid, data, tmp_path):
     x, f, counts, nodes = data
     for likelihood, y in (("gaussian", f), ("poisson", counts)):

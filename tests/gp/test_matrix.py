@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.model.progress import step_bar
+from graphrf.gp.model.progress import node_bar, step_bar
 
 pandas = pytest.importorskip("pandas")
 
@@ -221,6 +221,87 @@ def test_labels_that_can_mean_two_orders_are_refused():
     )
 
 
+MOVED = [int(k) for k in np.random.default_rng(2).permutation(N)]
+
+
+@pytest.mark.parametrize("names", [PLACES, MOVED], ids=["text", "integers"])
+@pytest.mark.parametrize("seen", [SEEN, np.arange(N)], ids=["some", "all"])
+@pytest.mark.parametrize(("argument", "name", "values"), ARGUMENTS)
+def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen, names):
+    case, own = ALL[name], np.resize(values, N)
+    if name == "along" and names is MOVED:
+        pytest.skip("places along edges refuse integers that can be names and positions, beside whatever comes")
+    y, extra = np.resize(case.y(), N)[seen], {key: np.resize(each, N)[seen] for key, each in case.extra().items()}
+    index = pandas.Index([names[place] for place in seen])
+
+    def fit(nodes, y, given):
+        settings, arguments = ({argument: given}, {}) if argument == "noise" else ({}, {argument: given})
+        return case.make(names, **settings).fit(nodes, y, **{**extra, **arguments})
+
+    alone = [(pandas.Series(y, index), None)]
+    for nodes, labelled in [*alone, (index.tolist(), pandas.Series(y, index))] if names is PLACES else alone:
+        for numbered in (pandas.Series(own[seen]), pandas.DataFrame({"own": own[seen]})):
+            with pytest.raises(ValueError, match=rf"`{argument}` has (the )?labels,? 0, 1"):
+                fit(nodes, labelled, numbered)
+        if names is MOVED and len(seen) < N and name != "along":  # in the order of all nodes, or by names
+            with pytest.raises(ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"):
+                fit(nodes, labelled, pandas.Series(own))
+
+
+def test_values_of_all_nodes_are_not_taken_by_numbers_of_rows_beside_labels():
+    for names in (PLACES, MOVED):
+        case, own = ALL["gaussian"], pandas.Series(np.cos(np.arange(N)), name="own")
+        y = pandas.Series(case.y(), [names[k] for k in SEEN])
+        with pytest.raises(ValueError, match=rf"`mean` has (the )?labels,? 0, 1, .*({names[0]}|other orders)"):
+            case.make(names, mean=own).fit(y)
+        expected = case.make(names, mean=own.to_numpy()).fit(y).predict()
+        np.testing.assert_allclose(case.make(names, mean=own.set_axis(list(names))).fit(y).predict(), expected)
+    np.testing.assert_array_equal(case.make(mean=own).fit([PLACES[k] for k in SEEN], case.y()).predict(), expected)
+
+
+def test_observations_are_not_taken_by_numbers_that_may_be_of_rows():
+    case, y = ALL["gaussian"], np.cos(np.arange(N))
+    with pytest.raises(ValueError, match=r"`y` has labels, 0, 1, .* in other orders"):
+        case.make(MOVED).fit(pandas.Series(y))
+    by_name = case.make(MOVED).fit(pandas.Series(y, list(range(N)))).predict()
+    np.testing.assert_allclose(by_name, case.make(MOVED).fit(dict(zip(MOVED, y[MOVED], strict=True))).predict())
+    with pytest.raises(
+        ValueError, match=r"`index of y` must be nodes of the graph, got 'X'; names here look like"
+    ):
+        case.make().fit(pandas.Series([1.0], ["X"]))
+    with pytest.raises(ValueError, match="`keys of y` must be nodes of the graph, got 'X'"):
+        case.make().fit({"X": 1.0})
+
+
+def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_are_refused():
+    case, names = ALL["poisson"], [PLACES[0], PLACES[1], PLACES[0]]
+    y, exposure = pandas.Series([3.0, 4.0, 5.0], names), pandas.Series([1.0, 2.0, 3.0], names)
+    expected = case.make().fit(names, y.to_numpy(), exposure=exposure.to_numpy()).predict()
+    np.testing.assert_array_equal(case.make().fit(y, exposure=exposure).predict(), expected)  # the same index
+    with pytest.raises(ValueError, match=f"`exposure` has repeated labels, such as '{PLACES[0]}'"):
+        case.make().fit(y, exposure=exposure[::-1].iloc[[1, 0, 2]])
+
+
+@pytest.mark.parametrize(("argument", "name", "values"), [own for own in ARGUMENTS if own[0] != "x"])
+def test_a_data_frame_of_one_column_is_that_column(argument, name, values):
+    case, y = ALL[name], pandas.Series(ALL[name].y(), [PLACES[k] for k in SEEN])
+    found = []
+    for own in (values, shuffled(pandas.DataFrame({"own": values}, y.index))):
+        settings, arguments = ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        found.append(everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments})))
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
+def test_messages_name_columns_by_their_titles():
+    case = ALL["gaussian"]
+    table = pandas.DataFrame({"level": np.cos(np.arange(N)), "kind": ["a"] * N}, PLACES)
+    for given in ({"settings": {"mean": table}}, {"x": table}):
+        with pytest.raises(TypeError, match=r"got text in the column 'kind'; pandas\.get_dummies"):
+            case.fit(**given)
+    with pytest.raises(ValueError, match="vary over the observed nodes, and column 'kind' does not"):
+        case.fit(x=table.assign(kind=1.0))
+
+
 # -- names ---------------------------------------------------------------------------------------------
 
 NAMES = {
@@ -384,6 +465,24 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     ]
 
 
+def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypatch, capsys):
+    monkeypatch.setattr("graphrf._base.progress._written", set())
+    monkeypatch.setattr("graphrf._base.progress._silent", False)
+    with node_bar(1_000, 9, False, expected=90.0, way_out=", deviations='sampled' takes less") as bar:
+        bar.update(9_000)
+    monkeypatch.setattr("graphrf.gp.regression.SERIES_SPEED", 1.0)  # multiply-adds a second
+    case = ALL["gaussian"]
+    gp = case.make(method="series", kernel="matern", hyperparameters="average", optimize=True, output_scale=None)
+    gp.fit(PLACES, 60.0 + SIGNAL).predict(PLACES[:3], return_std=True)
+    first, second = [line for line in capsys.readouterr().err.splitlines() if "prediction" in line]
+    assert first == (
+        "graphrf: prediction of 1,000 nodes, each for 9 sets of hyperparameters, takes about 90 s or more; "
+        "progress=True shows how far it is, deviations='sampled' takes less"
+    )
+    assert "prediction of 3 nodes, each for" in second
+    assert second.endswith("deviations='sampled' or fewer nodes take less")
+
+
 # -- warnings ------------------------------------------------------------------------------------------
 
 
@@ -422,12 +521,56 @@ def test_values_that_stand_for_missing_ones_are_warned_of(name, value):
         ALL[name].make(output_scale=1.0).fit(PLACES, y)
 
 
+def test_one_code_for_missing_values_is_warned_of():
+    y = 60.0 + SIGNAL
+    y[2] = -999.0
+    with pytest.warns(UserWarning, match="`y` holds -999 once, far from all other values"):
+        ALL["gaussian"].make(output_scale=1.0).fit(PLACES, y)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize(
+    "codes", [{-999: 1}, {-999: 2}, {0: 2}, {1e20: 1}, {-32768: 1}, {9999: 1, -999: 1, 0: 5}, {-1: 1, 99999: 2}]
+)
+def test_codes_for_missing_values_are_found(codes, rounded):
+    from graphrf.gp.model.notices import placeholders
+
+    rng = np.random.default_rng(0)
+    speeds = 50 + 10 * np.sin(rng.uniform(0, 7, 120)) + rng.normal(size=120)
+    values = np.r_[np.round(speeds) if rounded else speeds, np.repeat([*codes], [*codes.values()])]
+    assert {value: count for value, count, _ in placeholders(values)} == codes
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n: rng.normal(size=n),
+        lambda rng, n: rng.normal(20, 4, n),
+        lambda rng, n: rng.standard_t(4, n),
+        lambda rng, n: rng.lognormal(size=n),
+        lambda rng, n: rng.exponential(3, n),
+        lambda rng, n: rng.gamma(2, 3, n),
+        lambda rng, n: rng.poisson(3, n).astype(float),
+        lambda rng, n: rng.poisson(20, n).astype(float),
+    ],
+)
+def test_ordinary_samples_hold_placeholders_once_in_a_hundred_at_most(draw, rounded):
+    from graphrf.gp.model.notices import placeholders
+
+    rng = np.random.default_rng(0)
+    samples = [draw(rng, n) for n in np.geomspace(50, 2000, 300).astype(int).tolist()]
+    assert sum(bool(placeholders(np.round(y) if rounded else y)) for y in samples) <= 3
+
+
 @pytest.mark.parametrize(
     "y",
     [
         np.round(RNG.normal(50, 10, 400)),  # rounded
         np.maximum(RNG.standard_normal(400), 0),  # rain: none on half of the days
         np.maximum(RNG.lognormal(0, 1, 400), 0.2),  # below the limit of detection
+        np.where(RNG.random(400) < 0.1, 0, np.maximum(np.random.default_rng(1).lognormal(0, 1, 400), 0.2)),
+        np.random.default_rng(1).lognormal(0, 1, 400) * (RNG.random(400) < 0.9),
         RNG.standard_cauchy(400),
         (RNG.random(400) < 0.02).astype(float),
         RNG.poisson(0.3, 400).astype(float),

@@ -404,12 +404,15 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(monke
     # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many observed nodes
     even = (5_000 + 40 * 1_000) * graph.adjacency.nnz / (2 * 100 * 1024) / 4  # at which walks cost a quarter
     assert choose_method(graph, int(0.9 * even), 1_000) == "series"  # within the budget
-    assert choose_deviations(graph, "series", 2_000) == "exact"
-    assert choose_deviations(graph, "series", 4_000) == "sampled"
+    assert choose_deviations(graph, "series", 2_000, 10_000, 1) == "exact"
+    assert choose_deviations(graph, "series", 4_000, 10_000, 1) == "sampled"
+    # several sets of hyperparameters have columns each, and share prior variances where few nodes were observed
+    assert choose_deviations(graph, "series", 2_000, 10_000, 9) == "sampled"
+    assert choose_deviations(graph, "series", 2_000, 100, 9) == "exact"
     # deviations of predictors by sampled rows take the columns of the series, too
-    assert choose_deviations(graph, "features", 2_000) == "exact"
-    assert choose_deviations(graph, "features", 4_000) == "sampled"
-    assert choose_deviations(graph, "precision", 4_000) == "exact"
+    assert choose_deviations(graph, "features", 2_000, 100, 1) == "exact"
+    assert choose_deviations(graph, "features", 2_000, 100, 9) == "sampled"
+    assert choose_deviations(graph, "precision", 4_000, 100, 9) == "exact"
     monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 1e9)
     assert choose_method(graph, int(0.9 * even), 1_000) == "features"
     assert choose_method(graph, int(1.1 * even), 1_000) == "series"

@@ -135,6 +135,28 @@ def test_welding_joins_vertices_at_one_place_and_keeps_the_first_as_name():
     assert from_mesh((split, faces), on="vertices", weld=False).n_nodes == 6
 
 
+@pytest.mark.parametrize("suffix", ["stl", "ply", "off", "obj", "split.ply"])
+def test_vertices_of_a_file_find_their_nodes_by_place_in_every_format(tmp_path, suffix):
+    trimesh = pytest.importorskip("trimesh")
+    cKDTree = pytest.importorskip("scipy.spatial").cKDTree
+    ball = trimesh.creation.icosphere(2)
+    if suffix == "split.ply":
+        corners = np.arange(ball.faces.size).reshape(-1, 3)
+        ball = trimesh.Trimesh(ball.vertices[ball.faces].reshape(-1, 3), corners, process=False)
+    path = tmp_path / f"ball.{suffix}"
+    ball.export(path)
+    raw = trimesh.load_mesh(path, process=False)
+    graph = from_mesh((raw.vertices, raw.faces), on="vertices")
+    places = raw.vertices[list(graph.nodes)]
+    node = cKDTree(places).query(raw.vertices)[1]
+    np.testing.assert_allclose(places[node], raw.vertices, atol=1e-6)
+    assert graph.positions(node).tolist() == node.tolist()
+    own = from_mesh(path, on="vertices")
+    assert own.n_nodes == graph.n_nodes == 162
+    if suffix != "stl":
+        assert own.nodes == graph.nodes
+
+
 def test_vertices_without_faces_are_isolated_nodes():
     graph = from_mesh((np.vstack([CORNERS, [[9, 9, 9]]]), HALVES), on="vertices")
     assert graph.n_nodes == 5

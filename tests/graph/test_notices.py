@@ -182,6 +182,36 @@ def test_identifiers_taken_as_positions_are_told(tmp_path):
 # -- few edges ---------------------------------------------------------------------------------------------
 
 
+def test_positions_that_are_numbered_from_1_are_told():
+    with pytest.warns(UserWarning, match=r"edges at 1 to 3, and none at 0: are the nodes numbered from 1\?"):
+        assert grf.from_edges([1, 2], [2, 3]).n_nodes == 4
+    for src, dst, options in (
+        ([1, 2], [2, 3], {"n_nodes": 4}),
+        ([1, 2], [2, 3], {"nodes": [1, 2, 3]}),
+        ([1, 2], [2, 4], {}),  # 3 is missing, too
+        ([0, 1], [1, 2], {}),
+    ):
+        grf.from_edges(src, dst, **options)  # an error here, as all warnings in tests
+
+
+def test_values_of_nodes_are_no_edges():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"district": ["A", "B", "C"], "cases": [3, 0, 2]})
+    for source, message in (
+        (table, "text in column '?district'? and numbers in column '?cases'?, which name no node in common"),
+        (table[["cases", "district"]], "text in column '?district'? and numbers in column"),
+        (
+            list(zip(table["district"], table["cases"], strict=True)),
+            "text in the first entries and numbers in the",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            grf.load_graph(source)
+        assert grf.load_graph(source, columns=(0, 1)).n_nodes == 6
+    titled = table.set_axis(["source", "target"], axis=1)
+    assert grf.load_graph(titled).n_nodes == 6
+
+
 def test_graphs_of_which_most_nodes_have_no_edge_are_told():
     pair = grf.from_edges([0], [1], n_nodes=5)
     text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,50 @@ def test_dangling_nodes_jump_to_the_personalisation_unless_told_otherwise() -> N
         make_problem(graph, 0.15, None, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="`dangling` must have a positive value"):
         make_problem(graph, 0.15, None, {"a": 0.0})
+
+
+STAR = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], nodes=["hub", "a", "b"])
+
+
+@pytest.mark.parametrize("argument", ["personalization", "dangling", "start"])
+def test_series_are_aligned_by_their_labels(argument: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    own = pandas.Series([1.0, 2.0, 3.0], ["b", "hub", "a"])
+    leaf = grf.Graph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], nodes=["hub", "a", "b"], directed=True)
+
+    def rank(given: Any) -> np.ndarray:
+        few = {"tol": 1e-300, "max_iter": 2} if argument == "start" else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return grf.pagerank(leaf, **{argument: given}, **few).scores
+
+    expected = rank([2.0, 3.0, 1.0])
+    assert np.abs(expected - rank([1.0, 2.0, 3.0])).max() > 1e-3  # the order matters
+    for same in (dict(own), own, own.to_frame(), pandas.Series([2.0, 3.0, 1.0])):
+        np.testing.assert_array_equal(rank(same), expected)
+    np.testing.assert_array_equal(rank(own[:1]), rank({"b": 1.0}))
+    for wrong, message in (
+        (own.rename({"a": "z"}), f"keys of `{argument}` must be nodes of the graph, got 'z'; .* 'hub', 'a', 'b'"),
+        (pandas.Series([1.0, 2.0]), f"`{argument}` has the labels 0, 1, and the rows have 'hub', 'a'"),
+        (pandas.concat([own, own]), f"`{argument}` must name every node once, got 'b', 'hub'"),
+        (pandas.DataFrame({"x": own, "y": own}), f"`{argument}` must be one vector .* shape .3, 2."),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rank(wrong)
+
+
+def test_several_series_are_aligned_and_numbers_that_may_be_names_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    own = pandas.Series([1.0, 2.0, 3.0], ["b", "hub", "a"])
+    expected = grf.pagerank(STAR, personalization=[[2.0, 3.0, 1.0], [0.0, 0.0, 1.0]]).scores
+    np.testing.assert_array_equal(grf.pagerank(STAR, personalization=[own, own[:1]]).scores, expected)
+    walked = [
+        grf.pagerank.estimate(STAR, personalization=v, seed=1, n_walks=8).scores for v in (own, [2.0, 3.0, 1.0])
+    ]
+    np.testing.assert_array_equal(*walked)
+    moved = grf.Graph(STAR.adjacency, nodes=[2, 0, 1])
+    with pytest.raises(ValueError, match=r"`personalization` has labels, 0, 1, .* in other orders"):
+        grf.pagerank(moved, personalization=pandas.Series([1.0, 2.0, 3.0]))
 
 
 def test_huge_and_tiny_values_keep_their_proportions() -> None:

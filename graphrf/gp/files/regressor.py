@@ -11,12 +11,12 @@ from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, check_sampler, decoded, encoded
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.alignment import for_all_nodes
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_hyperprior, checked_settings
 from graphrf.gp.posterior.condition import Conditions
+from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
 from graphrf.operators.precision.markov import require_sparse_precision

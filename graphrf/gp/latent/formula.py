@@ -16,12 +16,13 @@ _RANK = 1e-10
 class Design(NamedTuple):
     """The matrix of fixed effects, the names of its columns, and what makes it for other frames.
 
-    `specification` is None without fixed effects.
+    `specification` is None without fixed effects; `variables` are the columns of the frame that the formula reads.
     """
 
     matrix: np.ndarray
     names: tuple[str, ...]
     specification: Any
+    variables: frozenset[str]
 
     def of(self, frame: Any) -> np.ndarray:
         """The matrix for another data frame, shape (m, p)."""
@@ -57,17 +58,19 @@ def read(formula: str, frame: Any) -> tuple[np.ndarray, Design]:
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise checks.value_error("formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}")
     try:
+        variables = frozenset(map(str, formulaic.Formula(formula).required_variables))
+        require_columns(frame, sorted(variables), "formula")
         made = formulaic.model_matrix(formula, frame, na_action="raise")
-    except Exception as error:
+    except formulaic.errors.FormulaicError as error:
         raise checks.value_error("formula", f"{formula!r} cannot be read: {_reason(error)}") from error
     response = np.asarray(made.lhs, dtype=np.float64)
     if response.ndim == 2 and response.shape[1] != 1:
         raise checks.value_error("formula", f"must have one response, got {list(made.lhs.columns)}")
     matrix, names = np.asarray(made.rhs, dtype=np.float64), tuple(map(str, made.rhs.columns))
     if not names:
-        return response.reshape(-1), Design(np.zeros((len(frame), 0)), (), None)
+        return response.reshape(-1), Design(np.zeros((len(frame), 0)), (), None, variables)
     require_rank(matrix, names)
-    return response.reshape(-1), Design(matrix, names, made.rhs.model_spec)
+    return response.reshape(-1), Design(matrix, names, made.rhs.model_spec, variables)
 
 
 def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
@@ -93,12 +96,12 @@ def column(frame: Any, name: str, values: Any) -> Any:
     return values
 
 
-def require_columns(frame: Any, names: list[str]) -> None:
-    """ValueError for columns that the frame lacks, or that hold missing values."""
+def require_columns(frame: Any, names: list[str], reader: str = "terms") -> None:
+    """ValueError for columns that the frame lacks, or that hold missing values; `reader` is who reads them."""
     for name in names:
         if name not in frame.columns:
             near = checks.did_you_mean(name, [str(own) for own in frame.columns])
-            raise checks.value_error("terms", f"read a column {name!r} that the frame lacks{near and '; '}{near}")
+            raise checks.value_error(reader, f"must read columns of the frame, got {name!r}{near and '; '}{near}")
         lacking = np.flatnonzero(frame[name].isna().to_numpy())
         if lacking.size:
             raise checks.value_error(

@@ -19,6 +19,8 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
+from graphrf.gp.latent.rows import PredictedRows
+from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.answers import checked_bounds, checked_levels
@@ -36,7 +38,7 @@ _FLAT = 1e3
 _QUANTILES = (0.025, 0.5, 0.975)
 
 
-class LatentGaussianModel(BaseEstimator):
+class LatentGaussianModel(SavedModel, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors, seen through a likelihood.
 
     Parameters
@@ -143,9 +145,22 @@ class LatentGaussianModel(BaseEstimator):
             If the search has not converged, or ended at a bound; if the points around the mode do not cover the
             posterior of hyperparameters.
         """
-        terms, likelihood = self._checked()
-        frame = as_pandas_frame(frame)
         self.seed_ = checks.seed(self.seed)
+        with blas_threads(1), step_bar("training", self.progress) as bar:
+            parts = self._prepare(as_pandas_frame(frame))
+            search = Search(self._joint, self._data, flat=self.prior is None, step=bar.update)
+            top = maximised(search)
+            if self.hyperparameters == "mode":
+                self._take_mode(search, parts)
+            else:
+                self._take_average(search, top)
+        self._warn(search)
+        self.coefficients_ = self.summary().iloc[: len(self._design.names)]
+        return self
+
+    def _prepare(self, frame: Any) -> list[sp.csr_array]:
+        """All that is known before training: observations, terms and their joint variables; rows of the terms."""
+        terms, likelihood = self._checked()
         require_columns(frame, sorted({name for term in terms for name in term.columns}))
         response, design = read(self.formula, frame)
         beside = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials", "event"))
@@ -153,19 +168,13 @@ class LatentGaussianModel(BaseEstimator):
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._require_level(bound, design)
-        parts = [own.rows(frame) for own in bound]
+        named = {name for name in (self.exposure, self.trials, self.event) if isinstance(name, str)}
+        read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
+        self._frame = frame[[name for name in frame.columns if name in read_by]]
         self._design, self._bound, self._data = design, bound, data
-        with blas_threads(1), step_bar("training", self.progress) as bar:
-            self._joint = self._joined(bound, design, parts)
-            search = Search(self._joint, data, flat=self.prior is None, step=bar.update)
-            top = maximised(search)
-            if self.hyperparameters == "mode":
-                self._take_mode(search, parts)
-            else:
-                self._take_average(search, top)
-        self._warn(search)
-        self.coefficients_ = self.summary().iloc[: len(design.names)]
-        return self
+        parts = [own.rows(frame) for own in bound]
+        self._joint = self._joined(bound, design, parts)
+        return parts
 
     def _joined(self, bound: list[BoundTerm], design: Design, parts: list[sp.csr_array]) -> Joint:
         """All variables, with what the posterior will be asked for: observations, and levels of terms."""
@@ -380,9 +389,7 @@ class LatentGaussianModel(BaseEstimator):
         ]
         return MarginalMixture(parts, self._probabilities)
 
-    def _rows(self, frame: Any, point: Gaussian) -> Any:
-        from graphrf.gp.latent.rows import PredictedRows
-
+    def _rows(self, frame: Any, point: Gaussian) -> PredictedRows:
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)

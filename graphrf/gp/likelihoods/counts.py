@@ -218,10 +218,13 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
         raise checks.value_error(name, f"must hold counts of at most 2^53, got {values.max():g}")
     broken = np.flatnonzero(values != np.floor(values))
     if broken.size:
+        way_out = {
+            "y": "for rates pass the counts and their `exposure` or `trials`, for positive values use "
+            "likelihood='gamma'",
+            "trials": "where these are amounts and y counts events, use likelihood='poisson' with `exposure`",
+        }[name]
         raise checks.value_error(
-            name,
-            f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: for rates pass the "
-            "counts and their `exposure` or `trials`, for positive values use likelihood='gamma'",
+            name, f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: {way_out}"
         )
     return values
 

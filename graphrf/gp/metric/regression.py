@@ -16,7 +16,6 @@ from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces, Places
 from graphrf.gp.metric.saved import SavedMetric, Seen
 from graphrf.gp.metric.training import Hyperparameters, averaged, best, warn_of_no_information
-from graphrf.gp.model.alignment import Rows, as_pandas, labels_of, reordered
 from graphrf.gp.model.answers import (
     Titles,
     check_deviations,
@@ -36,6 +35,7 @@ from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, check
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 
 
 class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
@@ -179,7 +179,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         places, y, rows = observed_places(places, y)
         found = self.graph.places(places)
         values, single = checked_targets(y, found.node.size)
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
         if weights is not None:
@@ -365,7 +365,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     def score(self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
         places, y, rows = observed_places(places, y)
-        weights = checked_weights(rows.taken("sample_weight", sample_weight), rows.n)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
         from sklearn.metrics import r2_score  # which loads much of scipy
 
@@ -440,7 +440,7 @@ def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
         return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
     n = len(places) if hasattr(places, "__len__") else np.size(places)
     rows = place_rows(places, n)
-    return places, rows.taken("y", y, all_of_them=True), rows.numbered_as(y)
+    return places, rows.taken("y", y, all_of_them=True), rows.beside(y)
 
 
 def place_rows(places: Any, n: int) -> Rows:

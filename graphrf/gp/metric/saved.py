@@ -14,9 +14,9 @@ from graphrf.gp.files.saved import WAY_OUT, Saved, decoded_names
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Places
 from graphrf.gp.metric.training import Hyperparameters
-from graphrf.gp.model.alignment import Rows
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.settings import checked_hyperprior
+from graphrf.graph.alignment import Rows
 from graphrf.graph.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.model.alignment import labels_of
+from graphrf.graph.alignment import labels_of
 from graphrf.graph.tables import frame_of
 
 

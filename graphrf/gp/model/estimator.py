@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -17,6 +17,7 @@ from graphrf.gp.model.answers import Titles
 from graphrf.graph.graph import Graph, given_nodes
 
 _Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 def without_alpha(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
@@ -31,6 +32,23 @@ def without_alpha(init: Callable[_Parameters, None]) -> Callable[_Parameters, No
                 "with one for each",
             )
         init(*args, **options)
+
+    return checked
+
+
+def without_offset(fit: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """`fit`, whose TypeError for `offset=`, the argument of generalised linear models, names `exposure`."""
+
+    @functools.wraps(fit)
+    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        if "offset" in options:
+            raise checks.type_error(
+                "offset",
+                "is not an argument of fit; that of a generalised linear model is the logarithm of the exposure: "
+                "pass exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and a known part "
+                "of other means as `mean`",
+            )
+        return fit(*args, **options)
 
     return checked
 

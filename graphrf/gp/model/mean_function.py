@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.model.alignment import Rows
+from graphrf.graph.alignment import Rows
 
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this share of the largest count as 0.
@@ -138,8 +138,8 @@ class MeanFunction(NamedTuple):
         if fixed.size:
             raise checks.value_error(
                 argument,
-                f"must hold covariates that vary over the observed nodes, and column {fixed[0]} does not; "
-                "drop it: the mean has a constant anyway",
+                f"must hold covariates that vary over the observed nodes, and column {_title(names, fixed[0])} "
+                "does not; drop it: the mean has a constant anyway",
             )
         with np.errstate(over="ignore"):
             basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
@@ -148,7 +148,7 @@ class MeanFunction(NamedTuple):
             raise checks.value_error(
                 argument,
                 f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
-                f"observed nodes, and column {far[0] - 1} is not; rescale or drop it",
+                f"observed nodes, and column {_title(names, far[0] - 1)} is not; rescale or drop it",
             )
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > COLLINEAR * singular[0]).sum())
@@ -215,17 +215,7 @@ class MeanFunction(NamedTuple):
 def checked_table(x: Any, rows: Rows) -> tuple[np.ndarray, tuple[str, ...]]:
     """Covariates of all rows as float64, shape (n, b), and the names of their columns."""
     n, x = rows.n, rows.taken("x", x)
-    try:
-        if hasattr(x, "columns"):
-            array = np.column_stack([np.asarray(x[name]) for name in x.columns])
-        else:
-            array = np.asarray(x)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        raise checks.type_error(
-            "x", f"must be numbers, got {checks.describe(x)}; pandas.get_dummies makes numbers of categories"
-        )
+    array = _numbers("x", x, "be numbers")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise checks.value_error(
             "x", f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got {array.shape}"
@@ -246,6 +236,11 @@ def column_names(x: Any, n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{k}" for k in range(n_columns))
 
 
+def _title(names: tuple[str, ...], column: int) -> str:
+    """A column's title where it has one, and its number else, for messages."""
+    return str(column) if names[column] == f"x{column}" else repr(names[column])
+
+
 def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
     """Covariates as float64 of shape (N, b); of shape (N, 0) for a name."""
     if isinstance(mean, str):
@@ -255,15 +250,7 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
             )
         return np.zeros((n_nodes, 0))
     mean = checks.plain("mean", mean)
-    try:
-        array = np.asarray(mean)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        raise checks.type_error(
-            "mean",
-            f"must be 'constant', 'zero', or an array of covariates at all nodes, got {checks.describe(mean)}",
-        )
+    array = _numbers("mean", mean, "be 'constant', 'zero', or an array of covariates at all nodes")
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
         raise checks.value_error(
             "mean",
@@ -271,6 +258,27 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
             f"graph, got {array.shape}",
         )
     return _safe("mean", array)
+
+
+def _numbers(name: str, table: Any, wanted: str) -> np.ndarray:
+    """Covariates as an array of numbers."""
+    came = checks.describe(table)
+    try:
+        if hasattr(table, "columns"):
+            columns = [np.asarray(table[title]) for title in table.columns]
+            for title, column in zip(table.columns, columns, strict=True):
+                if column.dtype.kind not in "biuf":
+                    kind = "text" if any(isinstance(own, str) for own in column) else column.dtype
+                    came = f"{kind} in the column {title!r}; pandas.get_dummies makes numbers of categories"
+                    break
+            array = np.column_stack(columns)
+        else:
+            array = np.asarray(table)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise checks.type_error(name, f"must {wanted}, got {came}")
+    return array
 
 
 def _safe(name: str, array: np.ndarray) -> np.ndarray:

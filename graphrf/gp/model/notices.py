@@ -19,6 +19,14 @@ DECIDING = 20
 # A repeated value is taken for a placeholder if it occurs so often, and that many times as often as other values
 # near it, and lies so many (robust) standard deviations from the median of the others.
 _REPEATS, _NEIGHBOURS, _AWAY = 3, 3, 3.0
+# Values that files use for missing readings: nothing, minus one, nines, and the ends of integers; beyond the last,
+# fill values of scientific formats.
+_NINES = [10.0**k - 1 for k in range(1, 7)]
+_CODES = np.array([0.0, -1.0, *_NINES, *np.negative(_NINES), 2.0**15 - 1, -(2.0**15), 2.0**31 - 1, -(2.0**31)])
+_FILL = 1e20
+# The probability of a code's gap to all other values below which it is noticed, and the extreme other values whose
+# gaps it is compared with.
+_IMPROBABLE, _TAIL = 1e-3, 20
 # A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation of 2.1.
 _SKEWED = 10.0
 
@@ -39,7 +47,7 @@ def warn_of_few(n: int, trained: bool) -> None:
 
 
 def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
-    """Warn if a value that repeats, far from all others, seems to stand for missing readings (0, -1, -999).
+    """Warn if a value far from all others seems to stand for missing readings (0, -1, -999): see `placeholders`.
 
     Readings have two axes at most; NaN are no values.
     """
@@ -47,31 +55,70 @@ def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
     own = own[np.isfinite(own)]
     for value, count, median in placeholders(own):
         warn(
-            f"`{name}` holds {value:g} {count} times, far from all other values (median "
-            f"{median:.4g}): does it stand for missing readings? If so, {way_out}"
+            f"`{name}` holds {value:g} {f'{count} times' if count > 1 else 'once'}, far from all other values "
+            f"(median {median:.4g}): does it stand for missing readings? If so, {way_out}"
         )
 
 
 def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
-    """Values that repeat in isolation far from the others: with their numbers, and the median of the others.
+    """Values that seem to stand for missing ones: with their numbers, and the median of the others.
 
-    Of the five most frequent values.
+    Of the five most frequent values and usual codes for missing ones those that repeat in isolation far from the
+    others; and codes that occur once or twice, so far beyond all others that this is improbable.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
         return []
+    coded = np.isin(distinct, _CODES) | (np.abs(distinct) >= _FILL)
+    without_codes = np.repeat(distinct[~coded], counts[~coded])
+    frequent = np.argsort(-counts, kind="stable")[:5]
     found = []
-    for place in np.argsort(-counts, kind="stable")[:5].tolist():
+    for place in dict.fromkeys([*frequent.tolist(), *np.flatnonzero(coded).tolist()]):
         value, count = float(distinct[place]), int(counts[place])
-        if count < _REPEATS:
-            continue
         others = values[values != value]
-        median = float(np.median(others))
-        spread = 1.4826 * float(np.median(np.abs(others - median)))
-        near = int((np.abs(others - value) < spread).sum())
-        if spread > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near:
-            found.append((value, count, median))
+        if (
+            _is_isolated(value, count, others)
+            if count >= _REPEATS
+            else coded[place] and gap_probability(value, count, without_codes) < _IMPROBABLE
+        ):
+            found.append((value, count, float(np.median(others))))
     return found
+
+
+def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
+    """True if a repeated value is far from the median of the others, and much more frequent than others near it.
+
+    Values that are rounded, such as counts, are known to a unit only, which is added to the spread.
+    """
+    median = float(np.median(others))
+    deviation = float(np.median(np.abs(others - median)))
+    spread = 1.4826 * deviation + _unit(others)
+    near = int((np.abs(others - value) < spread).sum())
+    return deviation > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near
+
+
+def gap_probability(value: float, count: int, others: np.ndarray) -> float:
+    """The probability of so large a gap between so many values and sorted others, beyond which they lie; else 1.
+
+    For a tail that falls off exponentially with any rate: k times the gap after the k-th extreme value are then
+    independent, with one exponential distribution (Renyi 1953, "On the Theory of Order Statistics"). So the tail
+    of the others sets the scale, and one heavier than normal has large gaps of its own. Values that are rounded
+    differ by a unit in any case: it does not count as a gap, and is added to the scale.
+    """
+    n = min(_TAIL, others.size // 2)
+    if n < 2 or others[0] <= value <= others[-1]:
+        return 1.0
+    gaps = np.abs(np.diff(others[: n + 1] if value < others[0] else others[: -n - 2 : -1]))
+    unit = _unit(others)
+    scale = float(np.arange(count + 1, count + n + 1) @ gaps) / n + unit
+    gap = count * (float(np.abs(others[[0, -1]] - value).min()) - unit)
+    return (1 + max(gap, 0.0) / (n * scale)) ** -n if scale > 0 else 1.0
+
+
+def _unit(values: np.ndarray) -> float:
+    """The median difference of distinct values: of rounded ones mostly the unit of rounding, else next to 0."""
+    distinct = np.unique(values)
+    return float(np.median(np.diff(distinct))) if distinct.size > 1 else 0.0
 
 
 def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: np.ndarray) -> None:

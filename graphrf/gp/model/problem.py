@@ -12,7 +12,6 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.alignment import Rows, for_all_nodes, observed_rows
 from graphrf.gp.model.estimator import checked_weights
 from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
@@ -20,6 +19,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
 from graphrf.gp.model.settings import checked_hyperprior, checked_noise, checked_targets
+from graphrf.graph.alignment import Rows, for_all_nodes, observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
@@ -206,8 +206,8 @@ def make_problem(
     covariates = None if x is None else Covariates.of(x, rows, positions, gp.graph.n_nodes)
     if likelihood is None:
         return _normal(gp, kernels, positions, y, covariates, rows, sample_weight)
-    mean = _mean(gp, np.unique(positions), covariates)
-    exposure, trials = rows.taken("exposure", exposure), rows.taken("trials", trials)
+    mean = _mean(gp, np.unique(positions), covariates, rows)
+    exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
@@ -226,8 +226,8 @@ def _normal(
     sample_weight: Any,
 ) -> NormalProblem:
     values, single = checked_targets(y, positions.size)
-    noise, precisions = checked_noise(rows.taken("noise", gp.noise), positions.size)
-    weights = checked_weights(rows.taken("sample_weight", sample_weight), positions.size)
+    noise, precisions = checked_noise(rows.numbers("noise", gp.noise), positions.size)
+    weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
     if weights is not None:
         precisions = weights if precisions is None else precisions * weights
         kept = weights > 0
@@ -235,7 +235,7 @@ def _normal(
     distinct = np.unique(positions)
     if covariates is not None:
         covariates = covariates.only(distinct)
-    mean = _mean(gp, distinct, covariates)
+    mean = _mean(gp, distinct, covariates, rows)
     values, offset = mean.centred(values)
     return NormalProblem(
         gp.graph, kernels, mean, covariates, offset, single, **_shared(gp), positions=positions, values=values,
@@ -243,8 +243,9 @@ def _normal(
     )  # fmt: skip
 
 
-def _mean(gp: Any, observed: np.ndarray, covariates: Covariates | None) -> MeanFunction:
-    return MeanFunction.of(for_all_nodes(gp.graph, "mean", gp.mean), gp.graph.n_nodes, observed, covariates)
+def _mean(gp: Any, observed: np.ndarray, covariates: Covariates | None, rows: Rows) -> MeanFunction:
+    mean = for_all_nodes(gp.graph, "mean", gp.mean, labelled=rows.labelled)
+    return MeanFunction.of(mean, gp.graph.n_nodes, observed, covariates)
 
 
 def _shared(gp: Any) -> dict[str, Any]:

@@ -16,29 +16,44 @@ Step = Callable[[], object]
 _SEEN, _LONG = 2.0, 10.0
 
 
-def node_bar(total: int, shown: bool) -> Any:
-    """A bar of predicted nodes; not shown, a line if they take long."""
-    return _bar("predictions", shown, total, "nodes", leave=True)
+def node_bar(n_nodes: int, n_sets: int, shown: bool, *, expected: float = 0.0, way_out: str = "") -> Any:
+    """A bar of predicted nodes, counted for each set of hyperparameters; not shown, a line if they take long.
+
+    That comes before anything else where so many seconds are expected, and ends with the way out.
+    """
+    total = n_nodes * n_sets
+    if shown:
+        return progress_bar("predictions", shown, total=total, unit="nodes", leave=True)
+    counted = f"{n_nodes:,} node{'s' if n_nodes != 1 else ''}"
+    if n_sets > 1:
+        counted += f", each for {n_sets} sets of hyperparameters,"
+    bar = _Announcement("prediction", total, counted, way_out)
+    bar.expect(expected)
+    return bar
 
 
 def step_bar(what: str, shown: bool, total: int | None = None, unit: str = "steps") -> Any:
     """A count of steps and their rate; not shown, a line if they take long. Its `update` is a `Step`."""
-    return _bar(what, shown, total, unit, leave=False)
-
-
-def _bar(what: str, shown: bool, total: int | None, unit: str, *, leave: bool) -> Any:
     if shown:
-        return progress_bar(what, shown, total=total, unit=unit, leave=leave)
-    return _Announcement(what, total, unit)
+        return progress_bar(what, shown, total=total, unit=unit, leave=False)
+    return _Announcement(what, total, f"{total:,} {unit}" if total else unit)
 
 
 class _Announcement(contextlib.nullcontext[Any]):
-    """A line with the time that steps will take, as soon as that can be estimated and is long."""
+    """A line with the time that steps will take, as soon as that can be estimated and is long.
 
-    def __init__(self, what: str, total: int | None, unit: str) -> None:
+    `counted` says in words what the steps are, `way_out` what takes less.
+    """
+
+    def __init__(self, what: str, total: int | None, counted: str, way_out: str = "") -> None:
         super().__init__(self)
-        self._what, self._total, self._unit = what, total, unit
+        self._what, self._total, self._counted, self._way_out = what, total, counted, way_out
         self._start, self._done, self._written = time.monotonic(), 0, False
+
+    def expect(self, seconds: float) -> None:
+        """Announce at once what is expected to take long."""
+        if seconds > _LONG:
+            self._write(f"of {self._counted} takes about {float(f'{seconds:.1g}'):.0f} s or more")
 
     def update(self, n: int = 1) -> None:
         self._done += n
@@ -49,8 +64,8 @@ class _Announcement(contextlib.nullcontext[Any]):
             if passed > _LONG:
                 self._write(f"has taken {passed:.0f} s so far")
         elif self._done < self._total and (whole := passed * self._total / self._done) > _LONG:
-            self._write(f"of {self._total:,} {self._unit} takes about {whole:.0f} s")
+            self._write(f"of {self._counted} takes about {whole:.0f} s")
 
     def _write(self, text: str) -> None:
         self._written = True
-        write_once(f"graphrf: {self._what} {text}; progress=True shows how far it is")
+        write_once(f"graphrf: {self._what} {text}; progress=True shows how far it is{self._way_out}")

@@ -76,10 +76,7 @@ class MixturePosterior:
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances, shape (q,), or (q, p) where outputs differ in the parts' means."""
-        own = self._average(self._each_variances(nodes))
-        if bar is not None:
-            bar.update(nodes.size)
-        return own[:, None] + self._between(nodes)
+        return self._average(self._each_variances(nodes, bar))[:, None] + self._between(nodes)
 
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
         """Variances at all N nodes from draws of all parts."""
@@ -92,9 +89,10 @@ class MixturePosterior:
         self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
         """Probability, means (q, p) and variances (q,) of each part; the variances by draws if `rng` is given."""
-        own = self._each_variances(nodes) if rng is None else [v[nodes] for v in self._each_sampled(rng, bar)]
-        if bar is not None and rng is None:
-            bar.update(nodes.size)
+        if rng is None:
+            own = self._each_variances(nodes, bar)
+        else:
+            own = [variances[nodes] for variances in self._each_sampled(rng, bar)]
         means = [part.means(nodes) for part in self._parts]
         return list(zip(self._p.tolist(), means, own, strict=True))
 
@@ -140,13 +138,21 @@ class MixturePosterior:
             for part, number in zip(self._parts, numbers, strict=True)
         ]
 
-    def _each_variances(self, nodes: np.ndarray) -> list[np.ndarray]:
-        """The variances of each part; those by columns of K share what is not one kernel's own."""
+    def _each_variances(self, nodes: np.ndarray, bar: Any) -> list[np.ndarray]:
+        """The variances of each part; those by columns of K share what is not one kernel's own.
+
+        The bar counts the nodes of each part.
+        """
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
             threads = thread_count(self._n_threads)
             with blas_threads(1):  # bits must not depend on their number
-                return list(ordered_map(lambda part: part.variances(nodes), self._parts, threads))
+                found = []
+                for own in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
+                    found.append(own)
+                    if bar is not None:
+                        bar.update(nodes.size)
+                return found
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
         shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
         each = []
@@ -155,7 +161,7 @@ class MixturePosterior:
             if known is not None:
                 prior = np.full(nodes.size, np.nan)
                 prior[unseen] = known
-            each.append(part.variances(nodes, prior=prior))
+            each.append(part.variances(nodes, bar, prior))
         return each
 
     def _average(self, values: Any) -> np.ndarray:

@@ -63,13 +63,25 @@ def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
     return "cg" if method == "series" and column_products(graph, n_observed) > SERIES_BUDGET else "cholesky"
 
 
-def choose_deviations(graph: Graph, method: str, n_nodes: int) -> str:
-    """ "exact" or "sampled", where the covariance is factored.
+def choose_deviations(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> str:
+    """ "exact" or "sampled", where the covariance is factored."""
+    products = exact_products(graph, method, n_nodes, n_observed, n_points)
+    return "sampled" if products > SERIES_BUDGET else "exact"
 
-    The series makes a column for every node; so does the error of predictors by sampled rows, whose rows at the
-    nodes asked for are those of the series.
+
+def exact_products(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> float:
+    """Multiply-adds of exact deviations at some nodes for some sets of hyperparameters.
+
+    The series makes a column for every node and set, or for every observed node and set if these are fewer, and
+    then half products for the prior variances at the nodes, which the sets share. Predictors by sampled rows make
+    the former. A sparse precision has no columns.
     """
-    return "sampled" if method != "precision" and column_products(graph, n_nodes) > SERIES_BUDGET else "exact"
+    if method == "precision":
+        return 0.0
+    columns = n_nodes * n_points
+    if method == "series":
+        columns = min(columns, n_observed * n_points + n_nodes)
+    return column_products(graph, columns)
 
 
 def column_products(graph: Graph, n_nodes: int) -> float:

@@ -67,6 +67,11 @@ class Structure:
         return sp.csr_array(matrix), (self.log_determinant(ahead) - self.log_determinant(behind)) / (2 * _STEP)
 
     @property
+    def starts(self) -> dict[str, float]:
+        """Hyperparameters that a search begins with."""
+        return {own.name: own.start for own in self.parameters}
+
+    @property
     def free(self) -> int:
         """The dimension of the subspace."""
         return self.size - self.constraints.shape[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import product as pairs
@@ -10,10 +11,13 @@ from typing import Any, NamedTuple
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.memory import require_memory
 from graphrf.gp.terms.axis import Axis, Extension, nothing_new
 from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
 from graphrf.gp.terms.structure import Product, Structure, Values, row_products
 
+# Bytes of an entry of a product's precision, with the copies that factoring it takes.
+_ENTRY = 60.0
 # The range of standard deviations, in units of the linear predictor.
 _DEVIATIONS = (1e-4, 1e3)
 
@@ -98,7 +102,16 @@ class BoundTerm(NamedTuple):
     def of(cls, term: Term, frame: Any, number: int, unit: float) -> BoundTerm:
         """The term for the levels of a data frame; `unit` is that of the linear predictor."""
         axes = term.axes(frame)
-        structure = axes[0].structure if len(axes) == 1 else Product(*(axis.factor for axis in axes))
+        factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
+        structure = factors[0]
+        if len(factors) > 1:
+            entries = math.prod(float(own.precision(own.starts).nnz) for own in factors)
+            require_memory(
+                _ENTRY * entries,
+                f"the precision of the term {term.label!r}, {factors[0].size:,} by {factors[1].size:,} variables,",
+                "round the levels of a column, or take `Groups` for one of the factors",
+            )
+            structure = Product(*factors)
         prior = term.deviation_prior
         if isinstance(prior, PenalisedDeviation):
             prior = PenalisedDeviation(prior.upper * unit, prior.probability)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.gp.model.alignment import Rows, labels_of, shown
 from graphrf.gp.model.answers import levels_of
+from graphrf.graph.alignment import Rows, labels_of, shown
 from graphrf.graph.graph import Graph, given_nodes
 
 _LARGEST = 1e140  # whose squares are safe in sums
@@ -107,6 +108,12 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
         if nodes is None and second in values.coords:
             nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
         values = np.asarray(values.transpose(first, second))
+    elif getattr(getattr(values, "index", None), "nlevels", 1) > 1:
+        raise checks.value_error(
+            "Y",
+            f"must have a row for each time and a column for each node, got a Series with {values.index.nlevels} "
+            "levels in its index: pass Y.unstack() if the last level holds nodes, Y.unstack(0) if the first does",
+        )
     elif times is None:
         raise checks.value_error(
             "times",
@@ -167,9 +174,15 @@ def _frame_times(frame: Any, times: Any) -> Any:
 
 def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
     """The nodes of a data frame's columns: their labels, or the nodes that are given for other labels."""
-    if nodes is None:
-        return _labels(graph, frame.columns)
     known = set(graph.nodes) if graph.has_names else set()
+    if nodes is None:
+        if known and known.isdisjoint(frame.columns) and known.issuperset(frame.index):
+            raise checks.value_error(
+                "Y",
+                "must have a row for each time and a column for each node, got nodes in its index, "
+                f"{shown(frame.index)}, and columns {shown(frame.columns)}: pass Y.T",
+            )
+        return _labels(graph, frame.columns)
     positions = given_nodes(graph, nodes)
     names = [graph.nodes[position] for position in positions.tolist()]
     if len(known) and any(label in known for label in frame.columns) and names != list(frame.columns):
@@ -183,6 +196,14 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
 
 def _labels(graph: Graph, columns: Any) -> Any:
     """Columns as nodes: they are names where the graph has names."""
+    counted = Counter(columns)
+    if len(counted) < len(columns):
+        repeated = next(label for label in counted if counted[label] > 1)
+        raise checks.value_error(
+            "Y",
+            f"must have one column for each node, got {counted[repeated]} of {repeated!r}: average them first, as "
+            "by Y.T.groupby(level=0).mean().T",
+        )
     return graph.index(columns, argument="Y") if graph.has_names else columns
 
 

@@ -14,7 +14,6 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
-from graphrf.gp.model.alignment import shown
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.notices import FEW, warn_of_no_edges, warn_of_nothing, warn_of_placeholders
@@ -42,6 +41,7 @@ from graphrf.gp.time.kernels import TimeKernel
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training.search import Task, automatic_parts, train
+from graphrf.graph.alignment import shown
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.graph.tables import index_of
 from graphrf.kernels.kernel import Kernel
@@ -309,13 +309,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         from the one before.
         """
         self._check_fitted()
-        if y is None and nodes is None and not has_labels(Y):
-            nodes = self.graph.positions(self._columns.nodes)
-            if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:
-                raise checks.value_error(
-                    "Y", f"must have {nodes.size} columns, those of `fit`, or `nodes`, got shape {np.shape(Y)}"
-                )
-        positions, stamps, given = self._as_grid(Y, times, y, nodes)
+        positions, stamps, given = self._as_grid_of_fit(Y, times, y, nodes)
         hours = self._clock.hours(stamps)
         require_sound(positions, hours, given)
         values = np.full((hours.size, self.sensors_.size), np.nan)
@@ -351,6 +345,18 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         if nodes is not None:
             raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
         return long_form(self.graph, Y, times, y)
+
+    def _as_grid_of_fit(self, Y: Any, times: Any, y: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
+        """As `_as_grid`, once fitted: columns without labels are those of `fit`."""
+        if y is None and nodes is None and not has_labels(Y):
+            nodes = self.graph.positions(self._columns.nodes)
+            if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:
+                raise checks.value_error(
+                    "Y",
+                    f"must have {nodes.size} columns, those of `fit`, or come with their `nodes`, got shape "
+                    f"{np.shape(Y)}",
+                )
+        return self._as_grid(Y, times, y, nodes)
 
     @property
     def times_(self) -> np.ndarray:
@@ -433,9 +439,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return self._frame(nodes, times, found) if checks.flag("as_frame", as_frame) else found
 
     def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:
-        """The coefficient of determination R^2 of the predicted means of all values; arguments as in `fit`."""
+        """The coefficient of determination R^2 of the predicted means of all values; arguments as in `update`."""
         self._check_fitted()
-        positions, stamps, values = self._as_grid(Y, times, y, nodes)
+        positions, stamps, values = self._as_grid_of_fit(Y, times, y, nodes)
         known = ~np.isnan(values)
         predicted = self._predicted(self.graph.positions(positions), self._clock.hours(stamps), False)
         from sklearn.metrics import r2_score  # which loads much of scipy
@@ -474,7 +480,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         ----------
         Y : array_like, shape (t, q), DataFrame or DataArray
             Such as was given to `fit`, with NaN in gaps, for any nodes and increasing times. Its values stay and
-            are not used: what is known is what was given to `fit` and `update`.
+            are not used: what is known is what was given to `fit` and `update`. Columns of an array without
+            `nodes` are those of `fit`.
         times, nodes
             See `fit`.
         return_std : bool or "observation"
@@ -485,7 +492,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         filled, std : as Y
         """
         self._check_fitted()
-        positions, stamps, values = as_grid(self.graph, Y, times, nodes)
+        positions, stamps, values = self._as_grid_of_fit(Y, times, None, nodes)
         hours = self._clock.hours(stamps)
         require_sound(positions, hours, values)
         gaps = np.isnan(values)

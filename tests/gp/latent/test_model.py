@@ -154,9 +154,10 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
     ("change", "settings", "match"),
     [
         ({}, {"formula": "cases"}, "`formula` must be like"),
-        ({}, {"formula": "cases ~ 1 + nothing"}, "cannot be read"),
+        ({}, {"formula": "cases ~ 1 + nothing"}, "`formula` must read columns of the frame, got 'nothing'"),
+        ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
         ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
-        ({}, {"terms": [Groups("clinics")]}, "'clinics' that the frame lacks; did you mean 'clinic'"),
+        ({}, {"terms": [Groups("clinics")]}, "must read columns of the frame, got 'clinics'; did you mean 'clinic'"),
         ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
         ({}, {"exposure": "peopel"}, "did you mean 'people'"),
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),
@@ -164,7 +165,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({"people": 0.0}, {}, "must be greater than 0"),
         ({"node": [(9, 9)] * 40}, {}, "`node` holds .* of which the fit knows nothing"),
         ({"year": np.nan}, {"terms": [Steps("year")]}, "`year` has no value in 40 of 40 rows"),
-        ({"x": np.nan}, {}, "cannot be read"),
+        ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_fitted_is_refused(change, settings, match):
@@ -172,3 +173,26 @@ def test_what_cannot_be_fitted_is_refused(change, settings, match):
     known = {"formula": "cases ~ 1 + x", "terms": [Nodes(GRAPH, grf.CAR())], "likelihood": "poisson"}
     with pytest.raises((ValueError, TypeError), match=match):
         LatentGaussianModel(**{"exposure": "people", **known, **settings}).fit(data)
+
+
+@pytest.mark.parametrize("hyperparameters", ["average", "mode"])
+def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
+    data = frame(60).assign(when=lambda own: pandas.to_datetime(own["year"].astype(str) + "-01-01"))
+    data["node"] = [[node, (0, 0)] if k % 7 == 0 else node for k, node in enumerate(data["node"])]
+    car = grf.CAR(0.5)
+    prior = {"dependence": BetaPrior(4, 1), "sd": (0.3, 3.0)}
+    terms = [Nodes(GRAPH, car, prior=prior), Nodes(GRAPH, car) * Groups("clinic"), Steps("when", "ar1")]
+    model = LatentGaussianModel(
+        "cases ~ C(clinic) + x", terms, "poisson", exposure="people", hyperparameters=hyperparameters, seed=0
+    ).fit(data)
+    model.save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    later = data.iloc[:9].assign(when=pandas.Timestamp("2013-01-01"))
+    for asked in (data, later):
+        for one, other in zip(
+            model.predict(asked, return_std=True), loaded.predict(asked, return_std=True), strict=True
+        ):
+            np.testing.assert_allclose(other, one, rtol=1e-9)
+    pandas.testing.assert_frame_equal(loaded.summary(), model.summary())
+    assert loaded.loo().total == pytest.approx(model.loo().total)
+    assert len(loaded._joint.parameters) == len(model._joint.parameters) == 5

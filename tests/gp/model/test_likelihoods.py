@@ -246,7 +246,12 @@ BAD = {
     "huge": ({"likelihood": "poisson"}, [1.0, 1e17], {}, "at most 2"),
     "no trials": ({"likelihood": "binomial"}, [1.0, 2.0], {}, "`trials` must be given"),
     "few trials": ({"likelihood": "binomial"}, [1.0, 2.0], {"trials": 1}, "at least the successes"),
-    "half a trial": ({"likelihood": "binomial"}, [0.0, 1.0], {"trials": [1.5, 1]}, "whole numbers"),
+    "half a trial": (
+        {"likelihood": "binomial"},
+        [0.0, 1.0],
+        {"trials": [1.5, 1]},
+        "whole numbers, .* y counts events, use likelihood=.poisson. with `exposure`",
+    ),
     "trials of counts": ({"likelihood": "poisson"}, [1.0, 2.0], {"trials": 3}, "binomial"),
     "no exposure": ({"likelihood": "poisson"}, [1.0, 2.0], {"exposure": [0.0, 1.0]}, "greater than 0"),
     "exposure of classes": ({"likelihood": "bernoulli"}, [1.0, 0.0], {"exposure": 2.0}, "rates"),

@@ -174,3 +174,13 @@ def test_cells_may_be_averages_and_weighted_sums():
 def test_what_a_term_cannot_be_is_refused(make, match):
     with pytest.raises((ValueError, TypeError), match=match):
         make()
+
+
+def test_a_product_that_does_not_fit_is_refused_by_its_name(monkeypatch):
+    from graphrf._base import memory
+
+    term = Nodes(GRAPH, CAR) * Steps("t", "rw1")
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1_000)
+    with pytest.raises(MemoryError, match="the precision of the term 'node:t', 12 by 7 variables"):
+        BoundTerm.of(term, FRAME, 0, 1.0)

@@ -70,6 +70,30 @@ def test_update_takes_what_fit_takes():
         model().fit(first.drop(columns="d")).update(more)
 
 
+def test_columns_of_arrays_are_those_of_fit():
+    gp = model().fit(FRAME)
+    filled = gp.fill(FRAME)
+    np.testing.assert_array_equal(gp.fill(FRAME.to_numpy(), TIMES), filled)
+    assert (
+        np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
+    )  # the order matters
+    np.testing.assert_allclose(filled.to_numpy()[4:9, 3], gp.predict(["d"], TIMES[4:9])[:, 0], atol=1e-12)
+    assert gp.score(FRAME.to_numpy(), TIMES) == gp.score(FRAME)
+    for method in (gp.fill, gp.score):
+        with pytest.raises(ValueError, match=r"`Y` must have 6 columns, those of `fit`, .* got shape \(30, 5\)"):
+            method(FRAME.to_numpy()[:, :5], TIMES)
+
+
+def test_tables_of_another_form_are_refused_with_the_way_out():
+    for other, message in (
+        (FRAME.stack(), r"a Series with 2 levels in its index: pass Y\.unstack\(\)"),
+        (FRAME.T, r"got nodes in its index, 'a', 'b', .*, and columns Timestamp.*: pass Y\.T"),
+        (pandas.concat([FRAME, FRAME[["a"]]], axis=1), "`Y` must have one column for each node, got 2 of 'a'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model().fit(other)
+
+
 def test_labels_that_differ_are_refused():
     with pytest.raises(
         ValueError, match=r"must be None where the columns of `Y` are nodes: got 'f', 'b', .* 'a', 'b'"

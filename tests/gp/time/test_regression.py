@@ -309,15 +309,16 @@ def test_filling_keeps_form_and_values():
     gp = fixed(NAMED).fit(y[:, :7], times=TIMES, nodes=list("abcdefg"))
     mean, std = gp.predict(times=TIMES, return_std="observation")
     wanted, spread = (np.where(np.isnan(y), new, old) for new, old in ((mean, y), (std, 0 * y)))
-    filled, deviation = gp.fill(y, TIMES, return_std="observation")
+    every = list("abcdefgh")
+    filled, deviation = gp.fill(y, TIMES, nodes=every, return_std="observation")
     np.testing.assert_allclose(filled, wanted, atol=1e-9)
     np.testing.assert_allclose(deviation, np.where(np.isnan(y), spread, 0.0), atol=1e-9)
     assert np.isnan(y).any()  # the caller's own
-    np.testing.assert_array_equal(gp.fill(waves(gaps=False), TIMES), waves(gaps=False))
+    np.testing.assert_array_equal(gp.fill(waves(gaps=False), TIMES, nodes=every), waves(gaps=False))
     part = gp.fill(y[2:5, [1, 7]], TIMES[2:5], nodes=["b", "h"])
     np.testing.assert_allclose(part, wanted[2:5, [1, 7]], atol=1e-9)
     with pytest.raises(ValueError, match="fall"):
-        gp.fill(y, TIMES[::-1])
+        gp.fill(y, TIMES[::-1], nodes=every)
 
 
 def test_filling_data_frames():

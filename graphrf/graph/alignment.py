@@ -28,19 +28,31 @@ class Rows:
         Whether these only number the rows (a RangeIndex of pandas), and so are labels of nothing.
     keys : callable, returning a list of sequences
         Other labels of the rows: the names of their nodes, and nodes as they were given.
+    positions : ndarray of int64, shape (n,), optional
+        Of their nodes, by which values in the order of all nodes are found.
+    n_nodes : int
+        Of the graph.
     """
 
     n: int
     labels: Sequence[Hashable] | None
     numbered: bool
     keys: Callable[[], list[Sequence[Hashable]]]
+    positions: np.ndarray | None = None
+    n_nodes: int = -1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rows have labels that do more than number them."""
+        return self.labels is not None and not self.numbered
 
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
         """The argument `name`, with an entry for each row in their order; what has no labels stays as it is.
 
         Values are found by the index of the rows, by the names of nodes, or by nodes as they were given. Labels
-        that only number the values may also mean their order. Where two of these differ, or none serves, it is
-        a ValueError; so it is with `all_of_them`, if there are values for other rows.
+        that only number the values may also mean their order, which does not serve where the rows have labels.
+        Where two of these differ, or none serves, it is a ValueError; so it is with `all_of_them`, if there are
+        values for other rows.
         """
         values = checks.plain(name, as_pandas(values))
         labels, numbered = labels_of(values)
@@ -52,41 +64,54 @@ class Rows:
         if not found:
             raise checks.value_error(name, self._mismatch(labels))
         if any((other != found[0]).any() for other in found[1:]):
-            raise checks.value_error(
-                name,
-                f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, in other orders: "
-                f"pass {name}.to_numpy() to have its own order, or name its rows by nodes",
-            )
+            raise checks.value_error(name, two_orders(name, labels))
         if all_of_them and np.unique(found[0]).size < len(labels):
-            others = [label for place, label in enumerate(labels) if place not in set(found[0].tolist())]
+            known = set(found[0].tolist())
+            others = [label for place, label in enumerate(labels) if place not in known]
             raise checks.value_error(
                 name, f"must have values for the given nodes only, got some for {shown(others)} as well"
             )
         return reordered(values, found[0])
 
-    def numbered_as(self, values: Any) -> Rows:
-        """The rows with the numbers of a further argument in their order, if they have no labels so far."""
-        labels, numbered = labels_of(values)
-        if self.labels is None and numbered and labels is not None and len(labels) == self.n:
-            return replace(self, labels=labels, numbered=True)
-        return self
+    def numbers(self, name: str, values: Any) -> Any:
+        """As `taken`, for an argument of one number a row: a data frame of one column is that column."""
+        values = self.taken(name, values)
+        one = hasattr(values, "iloc") and hasattr(values, "columns") and values.shape[1] == 1
+        return values.iloc[:, 0] if one else values
+
+    def beside(self, values: Any) -> Rows:
+        """The rows, if they have no labels so far, with those that a further argument in their order has.
+
+        Numbers of rows are kept. In the place of other labels, which need not be in the order of the rows, come
+        the names of nodes.
+        """
+        labels, numbered = labels_of(as_pandas(values))
+        if self.labels is not None or labels is None:
+            return self
+        if not numbered:
+            return replace(self, labels=self.keys()[0])
+        return replace(self, labels=labels, numbered=True) if len(labels) == self.n else self
 
     def _readings(self, labels: Sequence[Hashable], numbered: bool) -> list[np.ndarray]:
-        """The places of all rows among labels, in every way that serves."""
+        """The places of all rows among labels, in every way that serves or, beside it, could be meant."""
+        in_order = [np.arange(self.n)] if numbered and len(labels) == self.n else []
         table = {label: place for place, label in enumerate(labels)}
-        unlabelled = self.labels is None or self.numbered
-        found = [np.arange(self.n)] if numbered and unlabelled and len(labels) == self.n else []
         if len(table) < len(labels):  # repeated labels name no row
-            return found
-        ways = [] if self.labels is None or self.numbered else [self.labels]
-        for keys in [*ways, *self.keys()]:
+            return in_order
+        own = [self.labels] if self.labels is not None and not self.numbered else []
+        named = []
+        for keys in [*own, *self.keys()]:
             try:
                 order = [table.get(key, -1) for key in keys]
             except TypeError:  # unhashable: not a label
                 continue
             if -1 not in order:
-                found.append(np.array(order, dtype=np.int64))
-        return found
+                named.append(np.array(order, dtype=np.int64))
+        if not named:
+            return [] if self.labelled else in_order
+        if numbered and len(labels) == self.n_nodes and self.positions is not None:
+            in_order.append(self.positions)
+        return [*named, *in_order]
 
     def _mismatch(self, labels: Sequence[Hashable]) -> str:
         """The account of labels by which no rows are found."""
@@ -117,7 +142,7 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
         given = nodes.tolist() if hasattr(nodes, "tolist") else nodes
         return [names, given] if isinstance(given, list | tuple) and len(given) == len(names) else [names]
 
-    return Rows(positions.size, labels, numbered, keys)
+    return Rows(positions.size, labels, numbered, keys, positions, graph.n_nodes)
 
 
 def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.ndarray, Any, Rows]:
@@ -131,23 +156,35 @@ def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tupl
         positions = given_nodes(graph, nodes)
         rows = rows_of(graph, nodes, positions)
         values = rows.taken(argument, y, all_of_them=True)
-        return positions, values, rows.numbered_as(y)
-    labels, _ = labels_of(nodes)
+        return positions, values, rows.beside(y)
+    labels, numbered = labels_of(nodes)
     if labels is None:
         raise checks.type_error(
             argument,
             f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
         )
-    named: np.ndarray = graph.index(labels)
+    what = "keys" if isinstance(nodes, Mapping) else "index"
+    named: np.ndarray = graph.index(labels, argument=f"{what} of {argument}")
+    if numbered and named.size == graph.n_nodes and (named != np.arange(named.size)).any():
+        raise checks.value_error(argument, two_orders(argument, labels))
     values = nodes.to_numpy() if hasattr(nodes, "to_numpy") else reordered(nodes, None)
-    return named, values, Rows(named.size, labels, False, lambda: [labels])
+    return named, values, Rows(named.size, labels, False, lambda: [labels], named, graph.n_nodes)
 
 
-def for_all_nodes(graph: Graph, name: str, values: Any) -> Any:
-    """An argument with a value or row for every node of the graph, in the order of its nodes."""
+def for_all_nodes(
+    graph: Graph, name: str, values: Any, *, labelled: bool = False, all_of_them: bool = False
+) -> Any:
+    """An argument with a value or row for every node of the graph, in the order of its nodes.
+
+    If other arguments are `labelled`, labels that only number the rows must be names of nodes. With `all_of_them`,
+    values for other nodes are a ValueError.
+    """
     if isinstance(values, str):
         return values
-    return rows_of(graph, None, np.arange(graph.n_nodes)).taken(name, values)
+    rows = rows_of(graph, None, np.arange(graph.n_nodes))
+    if labelled:
+        rows = replace(rows, labels=graph.nodes)
+    return rows.taken(name, values, all_of_them=all_of_them)
 
 
 def labels_of(values: Any) -> tuple[Sequence[Hashable] | None, bool]:
@@ -176,6 +213,14 @@ def reordered(values: Any, order: np.ndarray | None) -> Any:
         listed = list(values.values())
         return listed if order is None else [listed[place] for place in order.tolist()]
     return values if order is None else values.iloc[order]
+
+
+def two_orders(name: str, labels: Sequence[Hashable]) -> str:
+    """The account of numbers of rows that are names of nodes in another order."""
+    return (
+        f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, in other orders: pass "
+        f"{name}.to_numpy() to have its own order, or name its rows by nodes, as with {name}.set_axis([...])"
+    )
 
 
 def shown(labels: Sequence[Hashable]) -> str:

@@ -138,7 +138,7 @@ def maximised(search: Search) -> Maximum:
     start = search.start
     if not start.size:
         return Maximum(start, search.log_posterior(start), True)
-    # the first step is as long as the slope, and from an impossible end of the range the search would not come back
+    # the first step is as long as the slope, and from an impossible end of the range the search does not return
     unit = max(1.0, float(np.linalg.norm(search.negative(start)[1])))
 
     def scaled(vector: np.ndarray) -> tuple[float, np.ndarray]:

@@ -157,7 +157,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({}, {"formula": "cases ~ 1 + nothing"}, "`formula` must read columns of the frame, got 'nothing'"),
         ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
         ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
-        ({}, {"terms": [Groups("clinics")]}, "must read columns of the frame, got 'clinics'; did you mean 'clinic'"),
+        ({}, {"terms": [Groups("clinics")]}, "columns of the frame, got 'clinics'; did you mean 'clinic'"),
         ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
         ({}, {"exposure": "peopel"}, "did you mean 'people'"),
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),

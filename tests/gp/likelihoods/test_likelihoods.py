@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -17,6 +19,7 @@ from graphrf.gp import (
     Binomial,
     Gamma,
     LatentGaussianModel,
+    Likelihood,
     LogNormal,
     NegativeBinomial,
     Ordinal,
@@ -327,6 +330,70 @@ def test_parameters_are_recovered(name):
     if name != "weibull":  # observed times are not a random part of all
         assert abs(pit.mean() - 0.5) < 0.06
         assert abs(pit.std() - 12**-0.5) < 0.06 or name == "ordinal"
+
+
+@pytest.mark.parametrize("likelihood", [Weibull(1.6), Ordinal(4, [0.8, 1.4])], ids=repr)
+def test_files_keep_events_and_gaps(likelihood, tmp_path):
+    name = type(likelihood).__name__.lower()
+    frame, event = simulated(name, 60), "seen" if name == "weibull" else None
+    model = LatentGaussianModel(
+        "y ~ 1 + x", grf.gp.Groups("group"), likelihood, event=event, hyperparameters="mode", seed=0
+    )
+    model.fit(frame).save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    assert loaded.likelihood == likelihood
+    assert loaded.event == event
+    np.testing.assert_allclose(loaded.predict(frame), model.predict(frame), rtol=1e-9)
+    np.testing.assert_allclose(loaded.loo().log_density, model.loo().log_density, rtol=1e-7)
+
+
+@dataclass(frozen=True)
+class Exponential(Likelihood):
+    """A likelihood of a user, with no more than it needs."""
+
+    log_link = True
+
+    def log_density(self, y, f):
+        return -f - y * np.exp(-f)
+
+    def mean(self, f):
+        return np.exp(f)
+
+
+def test_a_likelihood_without_distribution_has_no_integral_transforms():
+    frame = simulated("log_normal", 60)
+    settings = {"hyperparameters": "mode", "seed": 0}
+    own = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Exponential(), **settings).fit(frame)
+    same = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Weibull(1.0), **settings).fit(frame)
+    assert own.loo().pit is None
+    assert same.loo().pit.shape == (60,)
+    np.testing.assert_allclose(own.loo().log_density, same.loo().log_density, rtol=1e-6)
+    np.testing.assert_allclose(own.predict(quantiles=(0.1, 0.9)), same.predict(quantiles=(0.1, 0.9)), rtol=1e-5)
+
+
+def test_ordinal_levels_on_a_graph(tmp_path):
+    graph = grf.load_graph(nx.grid_2d_graph(10, 10))
+    rng = np.random.default_rng(4)
+    f = 0.7 + grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=5.0), 8 * rng.standard_normal(100))
+    nodes = np.repeat(np.arange(0, 100, 2), 3)
+    gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), likelihood=Ordinal(4), seed=0)
+    gp.fit(nodes, Ordinal(4, [0.8, 1.4]).sample(f[nodes], rng))
+    np.testing.assert_allclose(gp.likelihood_.gaps, [0.8, 1.4], rtol=0.5)
+    truth = Ordinal(4, [0.8, 1.4]).mean(f)
+    low, high = gp.predict(quantiles=(0.025, 0.975)).T
+    assert np.mean((low < truth) & (truth < high)) > 0.8
+    assert np.corrcoef(gp.predict(), truth)[0, 1] > 0.7
+    draws = gp.likelihood_.mean(gp.sample([3, 90], 4_000, seed=0))
+    np.testing.assert_allclose(gp.probability([3, 90], above=1.5), np.mean(draws > 1.5, axis=0), atol=0.05)
+    gp.save(tmp_path / "gp.npz")
+    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").likelihood_ == gp.likelihood_
+
+
+@pytest.mark.parametrize("settings", [{"event": "sen"}, {"event": "seen", "likelihood": "gamma"}], ids=str)
+def test_events_that_cannot_be_are_refused(settings):
+    frame = simulated("weibull", 60)
+    with pytest.raises(ValueError, match=r"`event`.*(did you mean 'seen'|until an event)"):
+        LatentGaussianModel("y ~ 1", grf.gp.Groups("group"), **{"likelihood": "weibull", **settings}).fit(frame)
 
 
 @pytest.mark.more

@@ -27,7 +27,8 @@ from _machine import header
 
 import graphrf as grf
 from graphrf.gp import Groups, LatentGaussianModel, Nodes, Steps
-from graphrf.gp.model.likelihoods import LIKELIHOODS, NormalNoise
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.step_structures import FLAT

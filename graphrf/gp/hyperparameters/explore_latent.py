@@ -36,8 +36,8 @@ from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.hyperparameters.parameters import OUTPUT_SCALES, Parameters
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.kernels.kernel import Kernel
 

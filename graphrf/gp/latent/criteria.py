@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import Gaussian
-from graphrf.gp.model.likelihoods import normal_average
+from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.marginals import Marginals
 
 # The largest share of an observation's precision that its own site may have: beyond it nothing else is known.
@@ -25,8 +25,8 @@ class LeaveOneOut(NamedTuple):
     log_density : ndarray, shape (m,)
         log p(y_i | y_-i), also called the logarithm of CPO.
     pit : ndarray, shape (m,), or None
-        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2: uniform for a calibrated model. None for likelihoods whose
-        observations cannot be drawn.
+        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2: uniform for a calibrated model. NaN for censored times; None
+        for a likelihood of your own without `distribution`.
     total : float
         The sum of log densities (elpd).
     """

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 
 # The distance of the points in units of the latent function. Truncation and rounding leave nine digits of the
 # second derivative, and six of the third.

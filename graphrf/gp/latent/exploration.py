@@ -138,23 +138,30 @@ def maximised(search: Search) -> Maximum:
     start = search.start
     if not start.size:
         return Maximum(start, search.log_posterior(start), True)
+    # the first step is as long as the slope, and from an impossible end of the range the search does not return
+    unit = max(1.0, float(np.linalg.norm(search.negative(start)[1])))
+
+    def scaled(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = search.negative(vector)
+        return value / unit, slope / unit
+
     result = optimize.minimize(
-        search.negative, start, jac=True, method="L-BFGS-B", bounds=search.box,
-        options={"maxiter": 100, "ftol": 1e-10, "gtol": 1e-4},
+        scaled, start, jac=True, method="L-BFGS-B", bounds=search.box,
+        options={"maxiter": 100, "ftol": 1e-10, "gtol": 1e-4 / unit},
     )  # fmt: skip
-    if result.fun >= _IMPOSSIBLE:
+    if result.fun >= _IMPOSSIBLE / unit:
         raise ValueError(
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
             "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    return Maximum(result.x, -float(result.fun), _converged(result, search.box))
+    return Maximum(result.x, -float(result.fun) * unit, _converged(result, search.box, unit))
 
 
-def _converged(result: Any, box: np.ndarray) -> bool:
+def _converged(result: Any, box: np.ndarray, unit: float = 1.0) -> bool:
     """True if the remaining step is small beside the deviations of the posterior."""
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
-    return float(slope @ (result.hess_inv @ slope)) < _SETTLED
+    return unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
 
 
 class Likelihoods(NamedTuple):

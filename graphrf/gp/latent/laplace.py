@@ -21,7 +21,7 @@ import numpy as np
 
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.derivatives import Derivatives, derivatives
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, Prior
 

@@ -21,8 +21,10 @@ from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, req
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
 from graphrf.gp.latent.rows import PredictedRows
 from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.answers import checked_bounds, checked_levels
-from graphrf.gp.model.likelihoods import LIKELIHOODS, Likelihood, NormalNoise, checked_likelihood
+from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation import Sites
@@ -46,9 +48,12 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     terms : Term, or sequence of Term
         `Nodes`, `Steps`, `Groups`, their products `a * b` and sums `a + b`.
     likelihood : str or Likelihood
-        "gaussian" or one of those of `GraphGPRegressor`.
+        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
     exposure, trials : str or array_like, optional
         A column, or numbers for each row: see `GraphGPRegressor.fit`.
+    event : str or array_like, optional
+        A column, or numbers for each row, for likelihood="weibull": 1 where the time is that of the event, 0 where
+        it is right-censored, because the event had not occurred by then. Default: all are observed.
     hyperparameters : {"average", "mode"}
         Average predictions over the posterior of hyperparameters, or take the most probable ones, and
         coefficients, by Laplace's approximation: maximum likelihood with `prior=None`.
@@ -102,6 +107,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         *,
         exposure: Any = None,
         trials: Any = None,
+        event: Any = None,
         hyperparameters: str = "average",
         coefficient_deviation: float | None = None,
         prior: str | None = "default",
@@ -113,6 +119,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         self.likelihood = likelihood
         self.exposure = exposure
         self.trials = trials
+        self.event = event
         self.hyperparameters = hyperparameters
         self.coefficient_deviation = coefficient_deviation
         self.prior = prior
@@ -156,12 +163,12 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         terms, likelihood = self._checked()
         require_columns(frame, sorted({name for term in terms for name in term.columns}))
         response, design = read(self.formula, frame)
-        exposure, trials = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials"))
-        y, offset = checked_responses(likelihood, response.size, response, exposure, trials)
+        beside = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials", "event"))
+        y, offset = checked_responses(likelihood, response.size, response, *beside)
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._require_level(bound, design)
-        named = {name for name in (self.exposure, self.trials) if isinstance(name, str)}
+        named = {name for name in (self.exposure, self.trials, self.event) if isinstance(name, str)}
         read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
         self._frame = frame[[name for name in frame.columns if name in read_by]]
         self._design, self._bound, self._data = design, bound, data
@@ -309,9 +316,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         law, index = self._marginals(frame)
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
-            found = law.quantiles(levels)
-            if not latent:
-                found = law.parts[0].likelihood.mean(found)
+            likelihood = law.parts[0].likelihood
+            found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
         else:
             mean, variance = _moments(law) if latent else law.response()
@@ -329,7 +335,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         law, _ = self._marginals(frame)
         low, high = checked_bounds(above, below)
         likelihood = law.parts[0].likelihood
-        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high))
+        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
 
     def sample(
         self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False

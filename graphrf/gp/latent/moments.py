@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf.gp.latent.data import Data
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import (
     Approximation,
     Normal,

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from graphrf.gp.latent import moments
 from graphrf.gp.latent.data import Data
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
 from graphrf.gp.terms.joint import Joint, JointFactor
 

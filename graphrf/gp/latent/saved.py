@@ -14,7 +14,9 @@ from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.files.objects import decoded, encoded
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.latent.posterior import Gaussian, conditioned
-from graphrf.gp.model.likelihoods import LIKELIHOODS, NormalNoise
+from graphrf.gp.likelihoods.ordinal import Ordinal
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.nodes import Nodes
@@ -65,7 +67,7 @@ class SavedModel:
             "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
             "given": {
                 name: value if value is None or isinstance(value, str) else np.asarray(value, float).tolist()
-                for name, value in (("exposure", self.exposure), ("trials", self.trials))
+                for name, value in (("exposure", self.exposure), ("trials", self.trials), ("event", self.event))
             },
             "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
         }
@@ -122,7 +124,7 @@ class SavedModel:
 
 
 def _likelihoods() -> dict[str, type[Any]]:
-    known: list[type[Any]] = [NormalNoise, *LIKELIHOODS.values()]
+    known: list[type[Any]] = [NormalNoise, Ordinal, *LIKELIHOODS.values()]
     return {own.__name__: own for own in known}
 
 

@@ -15,7 +15,10 @@ from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.criteria import leave_one_out
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import conditioned
-from graphrf.gp.model.likelihoods import Binomial, Gamma, NegativeBinomial, NormalNoise, Poisson
+from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
+from graphrf.gp.likelihoods.positive import Gamma
+from graphrf.gp.likelihoods.proportions import Binomial
+from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation import expectation
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm

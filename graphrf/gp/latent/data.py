@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphrf.gp.hyperparameters.latent_space import PRIOR, RANGE
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.terms.parameters import Parameter
-
-# Prior and range of a likelihood's parameters that state none.
-_PRIOR, _RANGE = (1.0, 10.0), (1e-4, 1e4)
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Data:
         found = []
         for name in self.likelihood.unknown:
             unit = self.likelihood.parameter_unit(name, self.unit)
-            median, factor = self.likelihood.priors.get(name, _PRIOR)
-            low, high = (end * unit for end in self.likelihood.ranges.get(name, _RANGE))
+            median, factor = self.likelihood.priors.get(name, PRIOR)
+            low, high = (end * unit for end in self.likelihood.ranges.get(name, RANGE))
             prior = median * unit, factor
             found.append(Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name)))
         return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import factorial
 
 from graphrf.gp.likelihoods.likelihood import Likelihood
 
@@ -12,9 +13,10 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 # second derivative, and six of the third.
 _STEP = 0.02
 _AWAY = np.arange(-3.0, 4.0)
-_FIRST = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60
-_SECOND = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / 180
-_THIRD = np.array([1.0, -8.0, 13.0, 0.0, -13.0, 8.0, -1.0]) / 8
+# The weights of the three derivatives: exact for polynomials of degree 6.
+_FIRST, _SECOND, _THIRD = (np.linalg.inv(np.vander(_AWAY, increasing=True)) * factorial(np.arange(7.0))[:, None])[
+    1:4
+]
 
 
 class Derivatives(NamedTuple):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.files.objects import decoded, encoded
-from graphrf.gp.files.saved import Saved
+from graphrf.gp.files.saved import Saved, decoded_names
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.likelihoods.ordinal import Ordinal
 from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.posterior.approximation.expectation import Sites
+from graphrf.gp.terms.along import Along
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.nodes import Nodes
 from graphrf.gp.terms.parameters import BetaPrior, PenalisedDeviation
@@ -28,9 +30,10 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
 _FORMAT = "graphrf latent Gaussian model 1"
-_TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups)}
+_TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
 _PRIORS = {known.__name__: known for known in (PenalisedDeviation, BetaPrior)}
 _PLAIN = ("formula", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
+_STREETS = ("src", "dst", "length")
 _WAY_OUT = "rename the levels"
 
 
@@ -49,38 +52,28 @@ class SavedModel:
             dates nor tuples of these.
         """
         self._check_fitted()
-        graphs: list[Graph] = []
-        kernels: list[Kernel] = []
+        shared = _Shared([], [], [])
         terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
-        known = self.likelihood if isinstance(self.likelihood, str) else [
-            type(self.likelihood).__name__, dataclasses.asdict(self.likelihood)
-        ]  # fmt: skip
-        if not isinstance(known, str) and known[0] not in _likelihoods():
-            raise checks.type_error("likelihood", f"must be graphrf's own to be saved, got {self.likelihood!r}")
         record = {
             "format": _FORMAT,
             "settings": {name: getattr(self, name) for name in _PLAIN},
-            "likelihood": known,
-            "terms": [_described(term, graphs, kernels) for term in terms],
-            "kernels": [encoded("kernel", kernel) for kernel in kernels],
-            "names": [Saved._encoded_names(graph) for graph in graphs],
+            "likelihood": _known_likelihood(self.likelihood),
+            "terms": [_described(term, shared) for term in terms],
+            "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
+            "names": [Saved._encoded_names(graph) for graph in shared.graphs],
+            "street_names": [Saved._encoded_names(own.graph) for own in shared.streets],
             "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
-            "given": {
-                name: value if value is None or isinstance(value, str) else np.asarray(value, float).tolist()
-                for name, value in (("exposure", self.exposure), ("trials", self.trials), ("event", self.event))
-            },
+            "given": {name: _given(getattr(self, name)) for name in ("exposure", "trials", "event")},
             "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
         }
         arrays = {
-            "vectors": np.array([own.vector for own in self._points]),
-            "means": np.array([own.mean for own in self._points]),
-            "precisions": np.array([own.sites.precision for own in self._points]),
-            "shifts": np.array([own.sites.shift for own in self._points]),
+            **_of_points(self._points),
+            **shared.arrays(),
             "probabilities": self._probabilities,
-            "mode": self._mode, "sample": self._sample.vectors, "shares": self._sample.shares,
-        }  # fmt: skip
-        for number, graph in enumerate(graphs):
-            arrays |= {f"{name}{number}": own for name, own in Saved._graph_arrays(graph).items()}
+            "mode": self._mode,
+            "sample": self._sample.vectors,
+            "shares": self._sample.shares,
+        }
         write_record(path, record, arrays)
 
     @classmethod
@@ -99,12 +92,18 @@ class SavedModel:
         path = checks.path("path", path)
         with whole_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, _FORMAT)
-            graphs = [
-                Saved._graph_of({name: arrays[f"{name}{k}"] for name in Saved._graph_fields}, names)
-                for k, names in enumerate(record["names"])
-            ]
-            kernels = [decoded(own) for own in record["kernels"]]
-            terms = [_made(own, graphs, kernels) for own in record["terms"]]
+            shared = _Shared(
+                [
+                    Saved._graph_of({name: arrays[f"{name}{k}"] for name in Saved._graph_fields}, names)
+                    for k, names in enumerate(record["names"])
+                ],
+                [decoded(own) for own in record["kernels"]],
+                [
+                    MetricGraph(*(arrays[f"{name}{k}"] for name in _STREETS), nodes=decoded_names(names))
+                    for k, names in enumerate(record["street_names"])
+                ],
+            )
+            terms = [_made(own, shared) for own in record["terms"]]
             likelihood = record["likelihood"]
             if not isinstance(likelihood, str):
                 likelihood = _likelihoods()[likelihood[0]](**likelihood[1])
@@ -123,6 +122,53 @@ class SavedModel:
         return model
 
 
+class _Shared(NamedTuple):
+    """What several terms may have in common."""
+
+    graphs: list[Graph]
+    kernels: list[Kernel]
+    streets: list[MetricGraph]
+
+    def of(self, field: str) -> list[Any] | None:
+        """Those that a field of a term holds; None for other fields."""
+        lists: dict[str, list[Any]] = {"graph": self.graphs, "kernel": self.kernels, "streets": self.streets}
+        return lists.get(field)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of all graphs and streets, numbered."""
+        found: dict[str, np.ndarray] = {}
+        for number, graph in enumerate(self.graphs):
+            found |= {f"{name}{number}": own for name, own in Saved._graph_arrays(graph).items()}
+        for number, streets in enumerate(self.streets):
+            found |= {f"{name}{number}": getattr(streets, name) for name in _STREETS}
+        return found
+
+
+def _of_points(points: list[Gaussian]) -> dict[str, np.ndarray]:
+    """What is kept of the posterior at each point."""
+    return {
+        "vectors": np.array([own.vector for own in points]),
+        "means": np.array([own.mean for own in points]),
+        "precisions": np.array([own.sites.precision for own in points]),
+        "shifts": np.array([own.sites.shift for own in points]),
+    }
+
+
+def _known_likelihood(likelihood: Any) -> Any:
+    """A likelihood by name, or by class and parameters."""
+    if isinstance(likelihood, str):
+        return likelihood
+    name = type(likelihood).__name__
+    if _likelihoods().get(name) is not type(likelihood):
+        raise checks.type_error("likelihood", f"must be graphrf's own to be saved, got {likelihood!r}")
+    return [name, dataclasses.asdict(likelihood)]
+
+
+def _given(value: Any) -> Any:
+    """The name of a column, or numbers."""
+    return value if value is None or isinstance(value, str) else np.asarray(value, dtype=np.float64).tolist()
+
+
 def _likelihoods() -> dict[str, type[Any]]:
     known: list[type[Any]] = [NormalNoise, Ordinal, *LIKELIHOODS.values()]
     return {own.__name__: own for own in known}
@@ -134,34 +180,32 @@ def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarr
     return own._replace(mean=mean, fitted=own.fitted._replace(mean=model._joint.a @ mean))
 
 
-def _described(term: Term, graphs: list[Graph], kernels: list[Kernel]) -> dict[str, Any]:
+def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     """A term as JSON knows it; graphs and kernels by their numbers, so that those that are shared stay so."""
     if isinstance(term, ProductTerm):
-        return {"product": [_described(own, graphs, kernels) for own in (term.first, term.second)]}
+        return {"product": [_described(own, shared) for own in (term.first, term.second)]}
     if _TERMS.get(type(term).__name__) is not type(term):
         raise checks.type_error("terms", f"must be graphrf's own to be saved, got {term!r}")
     arguments: dict[str, Any] = {}
     for own in dataclasses.fields(term):  # type: ignore[arg-type]
         value = getattr(term, own.name)
-        if own.name == "graph":
-            value = _number(value, graphs)
-        elif own.name == "kernel":
-            value = _number(value, kernels)
+        if (known := shared.of(own.name)) is not None:
+            value = _number(value, known)
         elif own.name == "prior" and value is not None:
             value = {name: _encoded_prior(prior) for name, prior in value.items()}
         arguments[own.name] = list(value) if isinstance(value, tuple) else value
     return {"class": type(term).__name__, "arguments": arguments}
 
 
-def _made(described: Mapping[str, Any], graphs: Sequence[Graph], kernels: Sequence[Kernel]) -> Term:
+def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
     """The term that `_described` was given."""
     if "product" in described:
-        first, second = (_made(own, graphs, kernels) for own in described["product"])
+        first, second = (_made(own, shared) for own in described["product"])
         return first * second
     arguments = dict(described["arguments"])
-    for name, known in (("graph", graphs), ("kernel", kernels)):
-        if name in arguments:
-            arguments[name] = known[arguments[name]]
+    for name, value in arguments.items():
+        if (known := shared.of(name)) is not None:
+            arguments[name] = known[value]
     if arguments.get("prior") is not None:
         arguments["prior"] = {name: _decoded_prior(own) for name, own in arguments["prior"].items()}
     if "fixed" in arguments:

@@ -196,3 +196,18 @@ def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
     pandas.testing.assert_frame_equal(loaded.summary(), model.summary())
     assert loaded.loo().total == pytest.approx(model.loo().total)
     assert len(loaded._joint.parameters) == len(model._joint.parameters) == 5
+
+
+def test_files_keep_fields_along_streets(tmp_path):
+    from graphrf.gp import Along
+
+    streets = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [1.0, 2.0, 1.5], nodes=["a", "b", "c", "d"])
+    rng = np.random.default_rng(0)
+    edges = [[("a", "b"), ("b", "c"), ("b", "d")][k] for k in rng.integers(0, 3, 60)]
+    data = pandas.DataFrame(
+        {"edge": edges, "distance": rng.uniform(0, 1, 60).round(2), "y": rng.normal(3.0, 1.0, 60)}
+    )
+    model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(data)
+    model.save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)

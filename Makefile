@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The extras that the demo needs, and those that tests and documentation do.
 DEMO := gp,mesh,plot
-TEST := $(DEMO),areal,interactive,bo,distributed,euclidean,pandas,pyg,test,docs
+TEST := $(DEMO),areal,interactive,bo,distributed,euclidean,terms,pyg,test,docs
 READY_DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready-test
 # Data beside a checkout is found by itself; elsewhere set GRAPHRF_DATA_DIR or let graphrf download it.

@@ -189,7 +189,10 @@ def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
             exposure = np.exp(rng.standard_normal(100)) if "poisson" in name or "negative" in name else None
             likelihood = kind()
             known = {
-                own: likelihood.priors[own][0] * likelihood.priors[own][1] ** rng.standard_normal()
+                own: min(
+                    likelihood.priors[own][0] * likelihood.priors[own][1] ** rng.standard_normal(),
+                    likelihood.ranges[own][1],
+                )
                 for own in likelihood.unknown
             }
             rates = f if exposure is None else f + np.log(exposure)

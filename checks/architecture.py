@@ -36,7 +36,8 @@ ROUTE = re.compile(r"method\w* (==|!=|in) |(precision|sampler)_? is (not )?None"
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/": (19_700, 16_500),
+    "lines of gp/, terms and latent apart": (20_300, 16_500),
+    "lines of gp/terms and gp/latent": (3_700, 2_500),
     "files that a default fit enters": (44, 32),
     "functions that a default fit enters": (320, 320),
     "files that the example's fit enters": (45, 32),
@@ -47,7 +48,8 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/": (186, 170),
+    "named numbers in gp/, terms and latent apart": (196, 170),
+    "named numbers in gp/terms and gp/latent": (46, 30),
     "named numbers in hyperparameters/ and routes/": (76, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 3),
@@ -163,6 +165,7 @@ def measured() -> dict[str, float]:
     """All rows."""
     own = list(sources(GP))
     every = [function for source in own for function in functions(*source)]
+    terms, apart = ([s for s in own if (s[0].parent.name in ("terms", "latent")) == chosen] for chosen in (1, 0))
     core = [tree for path, _, tree in own if path.parent.name in ("hyperparameters", "routes")]
     outside = [text for path, text, _ in own if path.parent.name != "routes" and path.name != "settings.py"]
     documented = [
@@ -172,13 +175,15 @@ def measured() -> dict[str, float]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node)
     ]
     return {
-        "lines of gp/": sum(text.count("\n") for _, text, _ in own),
+        "lines of gp/, terms and latent apart": sum(text.count("\n") for _, text, _ in apart),
+        "lines of gp/terms and gp/latent": sum(text.count("\n") for _, text, _ in terms),
         **paths(),
         "code lines of the longest function in gp/": max(function.lines for function in every),
         "functions of gp/ above 60 code lines": sum(function.lines > 60 for function in every),
         "largest complexity in gp/": max(function.complexity for function in every),
         "functions of gp/ above a complexity of 15": sum(function.complexity > 15 for function in every),
-        "named numbers in gp/": sum(numbers(tree) for _, _, tree in own),
+        "named numbers in gp/, terms and latent apart": sum(numbers(tree) for _, _, tree in apart),
+        "named numbers in gp/terms and gp/latent": sum(numbers(tree) for _, _, tree in terms),
         "named numbers in hyperparameters/ and routes/": sum(map(numbers, core)),
         "tests of the route outside routes/": sum(len(ROUTE.findall(text)) for text in outside),
         "docstrings that begin with a fragment, %": 100 * np.mean([bool(FRAGMENT.match(d)) for d in documented]),

@@ -58,6 +58,7 @@ NAMED = {
     "mesh_file": "mesh",
     "figure": "plot",
     "frame": "pandas",
+    "latent_model": "terms",
     "page": "interactive",
     "cluster": "distributed",
 }
@@ -74,6 +75,7 @@ BROUGHT: dict[str, set[str]] = {
     "mesh": {"mesh_file"},
     "plot": {"figure"},
     "pandas": {"frame"},
+    "terms": _GP | {"frame", "latent_model"},
     "interactive": {"page"},
     "distributed": {"cluster"},
     # geopandas brings pandas.

@@ -54,6 +54,22 @@ def classification() -> None:
     assert (gp.predict(NODES) == labels).all()
 
 
+def latent_model() -> None:
+    """A constant, fitted as a fixed effect."""
+    made = grf.gp.LatentGaussianModel("y ~ 1", seed=0).fit(_frame({"y": [0.9, 1.0, 1.1]}))
+    assert abs(made.coefficients_["mean"].iloc[0] - 1.0) < 1e-3
+
+
+def _frame(columns: dict[str, list[float]]) -> object:
+    """A data frame; graphrf says which extra brings formulas before pandas is asked for."""
+    from graphrf._base import lazy
+
+    lazy.need("formulaic", "formulas of fixed effects")
+    import pandas
+
+    return pandas.DataFrame(columns)
+
+
 def exact_gp() -> None:
     """The dense reference, trained."""
     gp = grf.gp.ExactGraphGP(GRAPH, kernel="diffusion").fit(NODES, VALUES)
@@ -193,7 +209,7 @@ PARTS: dict[str, Callable[[], None]] = {
     for part in (
         regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
         geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
-        frame, cluster,
+        frame, latent_model, cluster,
     )
 }  # fmt: skip
 

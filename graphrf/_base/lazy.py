@@ -30,6 +30,8 @@ EXTRAS = {
     "plotly": ("interactive",),
     "trimesh": ("mesh",),
     "pandas": ("pandas",),
+    "formulaic": ("terms",),
+    "narwhals": ("terms",),
     "shapely": ("areal",),  # maps of geopandas, which brings it
 }
 

@@ -10,16 +10,23 @@ if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
+    from graphrf.gp.latent.model import LatentGaussianModel as LatentGaussianModel
+    from graphrf.gp.likelihoods.counts import NegativeBinomial as NegativeBinomial
+    from graphrf.gp.likelihoods.counts import Poisson as Poisson
+    from graphrf.gp.likelihoods.counts import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial
+    from graphrf.gp.likelihoods.counts import ZeroInflatedPoisson as ZeroInflatedPoisson
+    from graphrf.gp.likelihoods.likelihood import Likelihood as Likelihood
+    from graphrf.gp.likelihoods.ordinal import Ordinal as Ordinal
+    from graphrf.gp.likelihoods.positive import Gamma as Gamma
+    from graphrf.gp.likelihoods.positive import LogNormal as LogNormal
+    from graphrf.gp.likelihoods.positive import Weibull as Weibull
+    from graphrf.gp.likelihoods.proportions import Bernoulli as Bernoulli
+    from graphrf.gp.likelihoods.proportions import Beta as Beta
+    from graphrf.gp.likelihoods.proportions import Binomial as Binomial
+    from graphrf.gp.likelihoods.real import StudentT as StudentT
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
-    from graphrf.gp.model.likelihoods import Bernoulli as Bernoulli
-    from graphrf.gp.model.likelihoods import Binomial as Binomial
-    from graphrf.gp.model.likelihoods import Gamma as Gamma
-    from graphrf.gp.model.likelihoods import Likelihood as Likelihood
-    from graphrf.gp.model.likelihoods import NegativeBinomial as NegativeBinomial
-    from graphrf.gp.model.likelihoods import Poisson as Poisson
-    from graphrf.gp.model.likelihoods import StudentT as StudentT
     from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
     from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
+    from graphrf.gp.terms.along import Along as Along
+    from graphrf.gp.terms.groups import Groups as Groups
+    from graphrf.gp.terms.nodes import Nodes as Nodes
+    from graphrf.gp.terms.steps import Steps as Steps
     from graphrf.gp.time.regression import GraphTimeGPRegressor as GraphTimeGPRegressor
     from graphrf.gp.torch.botorch import GraphGPModel as GraphGPModel
     from graphrf.gp.torch.draws import PathwiseDraws as PathwiseDraws
@@ -41,7 +52,13 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "exact": "ExactGraphGP",
         "posterior.pathwise": "PosteriorDraws posterior_draws",
         "posterior.by_rows": "SolverWarning",
-        "model.likelihoods": "Bernoulli Binomial Gamma Likelihood NegativeBinomial Poisson StudentT",
+        "latent.model": "LatentGaussianModel",
+        "likelihoods.counts": "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson",
+        "likelihoods.likelihood": "Likelihood",
+        "likelihoods.ordinal": "Ordinal",
+        "likelihoods.positive": "Gamma LogNormal Weibull",
+        "likelihoods.proportions": "Bernoulli Beta Binomial",
+        "likelihoods.real": "StudentT",
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
@@ -50,6 +67,10 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
+        "terms.along": "Along",
+        "terms.groups": "Groups",
+        "terms.nodes": "Nodes",
+        "terms.steps": "Steps",
         "time.regression": "GraphTimeGPRegressor",
         "model.hyperparameters": "ComparedKernel",
         "model.prior": "HyperparameterPrior PenalisedMixing",

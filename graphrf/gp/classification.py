@@ -19,9 +19,9 @@ from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.labels import Labels, checked_labels
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.prior import FLAT
 from graphrf.gp.model.progress import Step, step_bar

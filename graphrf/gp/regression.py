@@ -16,10 +16,10 @@ from graphrf._base.memory import require_memory
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, without_alpha, without_offset
 from graphrf.gp.model.hyperparameters import Explored
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders, warn_of_skewed_means
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -632,8 +632,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             law = self._marginals(distinct, bar)
         if levels is not None:
-            found = law.quantiles(levels)
-            return (self.likelihood_.mean(found) if response else found)[inverse]
+            if not response:
+                return law.quantiles(levels)[inverse]
+            return self.likelihood_.mean(law.quantiles(levels, self.likelihood_))[inverse]
         mean, variance = law.response()
         if self.likelihood_.log_link:
             names = [self.graph.nodes[node] for node in distinct.tolist()]
@@ -700,11 +701,12 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             )
         if not self._given.single:
             raise checks.value_error("above", "is for one output; fit outputs one at a time")
-        if self._is_response(False, False, None, latent):
-            low, high = sorted(map(self.likelihood_.latent_at, (low, high)))
+        like = self.likelihood_ if self._is_response(False, False, None, latent) else None
+        if like is not None:
+            low, high = sorted(map(like.latent_at, (low, high)))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
-            found = self._marginals(distinct, bar).probability(low, high)[inverse]
+            found = self._marginals(distinct, bar).probability(low, high, like)[inverse]
         return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
 
     def score(

@@ -11,7 +11,10 @@ import graphrf as grf
 from graphrf.gp.hyperparameters.likelihood_search import Block, LikelihoodSearch, precision_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
-from graphrf.gp.model.likelihoods import Bernoulli, Binomial, Gamma, NegativeBinomial, Poisson, StudentT
+from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
+from graphrf.gp.likelihoods.positive import Gamma
+from graphrf.gp.likelihoods.proportions import Bernoulli, Binomial
+from graphrf.gp.likelihoods.real import StudentT
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses

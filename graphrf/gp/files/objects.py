@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.likelihoods.ordinal import Ordinal
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.model.prior import HyperparameterPrior, PenalisedMixing
 from graphrf.kernels.areal import BYM2, CAR, ICAR
@@ -33,6 +34,7 @@ _CLASSES: dict[str, type[Any]] = {
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
         *(Decimal, Fraction, HyperparameterPrior, PenalisedMixing),
         *LIKELIHOODS.values(),
+        Ordinal,
     )
 }
 # The arguments of those that are no dataclasses, or whose fields are not their arguments.

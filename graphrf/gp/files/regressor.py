@@ -10,8 +10,8 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, check_sampler, decoded, encoded
 from graphrf.gp.files.saved import Saved
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_hyperprior, checked_settings

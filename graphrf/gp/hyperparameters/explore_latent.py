@@ -36,8 +36,8 @@ from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
@@ -169,10 +169,10 @@ class _Exploration:
             which, z, log_density = np.arange(n_kernels), np.zeros((n_kernels, 0)), np.zeros(n_kernels)
             evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
         else:
-            u = _evenly(SAMPLE, p + 1, rng)
+            u = evenly(SAMPLE, p + 1, rng)
             first, z = np.minimum((u[:, 0] * n_kernels).astype(int), n_kernels - 1), ndtri(u[:, 1:])
             near = _Proposal.of(z, self._evaluated(grams, spaces, first, z)[0])
-            u = _evenly(SAMPLE, p + 1, rng)
+            u = evenly(SAMPLE, p + 1, rng)
             favoured = near.favoured(first, n_kernels)
             second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
             which, z = np.concatenate([first, second]), np.concatenate([z, near.moved(ndtri(u[:, 1:]))])
@@ -350,7 +350,7 @@ class _Proposal(NamedTuple):
         return np.asarray(-0.5 * np.square(away).sum(axis=0) - float(np.log(np.diagonal(self.root)).sum()))
 
 
-def _evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
+def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
     """n points that fill the unit cube of p dimensions evenly: Kronecker's sequence, shifted.
 
     Source: Niederreiter 1992, "Random Number Generation and Quasi-Monte Carlo Methods", Ch. 3; the steps are

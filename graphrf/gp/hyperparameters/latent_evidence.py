@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.likelihood_search import Divisor
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation import ENOUGH, Sites, approximate, independent_sites

@@ -11,12 +11,12 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.hyperparameters.parameters import OUTPUT_SCALES, Parameters
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.kernels.kernel import Kernel
 
 # Prior and range of a likelihood's parameters that state none.
-_PRIOR, _RANGE = (1.0, 10.0), (1e-4, 1e4)
+PRIOR, RANGE = (1.0, 10.0), (1e-4, 1e4)
 
 
 class Model(NamedTuple):
@@ -82,7 +82,7 @@ class LatentSpace:
             box.append((math.log(OUTPUT_SCALES[0] * self.unit**2), math.log(OUTPUT_SCALES[1] * self.unit**2)))
         for name in self.likelihood.unknown:
             by = self.likelihood.parameter_unit(name, self.unit)
-            low, high = self.likelihood.ranges.get(name, _RANGE)
+            low, high = self.likelihood.ranges.get(name, RANGE)
             box.append((math.log(low * by), math.log(high * by)))
         return np.array(box).reshape(-1, 2)
 
@@ -92,7 +92,7 @@ class LatentSpace:
         if self.output_scale is None:
             scales = [[math.log(scale * self.unit**2)] for scale in (0.3, 3.0)]
         own = [
-            math.log(self.likelihood.priors.get(name, _PRIOR)[0] * self.likelihood.parameter_unit(name, self.unit))
+            math.log(self.likelihood.priors.get(name, PRIOR)[0] * self.likelihood.parameter_unit(name, self.unit))
             for name in self.likelihood.unknown
         ]
         points = [np.array([*point, *scale, *own]) for point in self.parameters.starts() for scale in scales]
@@ -123,6 +123,6 @@ class LatentSpace:
         for name in self.names[: len(self.names) - len(self.likelihood.unknown)]:
             yield self.prior, name, units.get(name, 1.0)
         for name in self.likelihood.unknown:
-            own = HyperparameterPrior(noise=self.likelihood.priors.get(name, _PRIOR))
+            own = HyperparameterPrior(noise=self.likelihood.priors.get(name, PRIOR))
             unit = self.likelihood.parameter_unit(name, self.unit)
             yield FLAT if self.prior == FLAT else own, "noise", unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.observations import Observations
 from graphrf.kernels.kernel import Kernel
 

@@ -11,8 +11,9 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights
-from graphrf.gp.model.likelihoods import Likelihood, checked_likelihood
+from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.settings import checked_targets
 
 
@@ -68,7 +68,7 @@ class Responses:
 
 
 def checked_responses(
-    likelihood: Likelihood, n: int, y: Any, exposure: Any, trials: Any
+    likelihood: Likelihood, n: int, y: Any, exposure: Any, trials: Any, event: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """n observations as the likelihood takes them, and the logarithms of their exposures."""
     values, single = checked_targets(y, n)
@@ -77,7 +77,11 @@ def checked_responses(
             "y",
             f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
         )
-    y = likelihood.checked(values[:, 0], for_each("trials", trials, n))
+    events = for_each("event", event, n)
+    if events is None:
+        y = likelihood.checked(values[:, 0], for_each("trials", trials, n))
+    else:
+        y = likelihood.with_events(values[:, 0], events)
     offset = np.zeros(n)
     if exposure is not None:
         if not likelihood.log_link:

@@ -11,8 +11,8 @@ from graphrf._base.blas import blas_threads, linear_algebra
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.warn import warn
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
-from graphrf.gp.model.likelihoods import Likelihood
 from graphrf.gp.model.mean_function import Covariates
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, Problem

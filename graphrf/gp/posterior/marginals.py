@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from graphrf.gp.model.likelihoods import normal_average
+from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
 
 # Nodes whose predictive densities are integrated at once.
@@ -64,16 +64,16 @@ class Marginals(NamedTuple):
             result[rows] = tilted(log_density, self.mean[rows], std, points=129).log_mass
         return result
 
-    def probability(self, low: float, high: float) -> np.ndarray:
-        """P(low < f < high), shape (q,)."""
+    def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
+        """P(low < f < high), shape (q,). `like` is for mixtures."""
         std = np.maximum(np.sqrt(self.variance), np.finfo(np.float64).tiny)
         with np.errstate(over="ignore"):
             a, b = (low - self.mean) / std, (high - self.mean) / std
         # of two probabilities near 1 the difference would be lost
         return np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
 
-    def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Quantiles of f, shape (q, levels)."""
+    def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
+        """Quantiles of f, shape (q, levels). `like` is for mixtures."""
         return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
 
 
@@ -107,20 +107,36 @@ class MarginalMixture(NamedTuple):
         own = np.array([part.log_density(y, offset) for part in self.parts])
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
-    def probability(self, low: float, high: float) -> np.ndarray:
-        """P(low < f < high), shape (q,)."""
-        return np.asarray(self.probabilities @ [part.probability(low, high) for part in self.parts])
+    def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
+        """P(low < f < high), shape (q,); with `like` of the same f as in `quantiles`."""
+        each = [part.probability(*_own(part, np.array([low, high]), like).tolist()) for part in self.parts]
+        return np.asarray(self.probabilities @ each)
 
-    def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts."""
+    def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
+        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts.
+
+        The likelihoods of the parts differ in their parameters, and with some of them also in the expected
+        observation at f. Given one of them as `like`, the quantiles are of the f with which it expects what each
+        part does, so that its means there are the quantiles of the expected observation.
+        """
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)
+        if like is not None:
+            each = np.array(
+                [like.latent_like(f, part.likelihood) for f, part in zip(each, self.parts, strict=True)]
+            )
         low, high = each.min(axis=0), each.max(axis=0)
         std = np.maximum(std, np.finfo(np.float64).tiny)
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
             with np.errstate(over="ignore"):
-                below = np.tensordot(self.probabilities, ndtr((middle - mean) / std), axes=1) < levels
+                f = np.array([_own(part, middle, like) for part in self.parts])
+                below = np.tensordot(self.probabilities, ndtr((f - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
+
+
+def _own(part: Marginals, f: np.ndarray, like: Any) -> np.ndarray:
+    """Where the likelihood of a part expects what `like` expects at f."""
+    return f if like is None else part.likelihood.latent_like(f, like)

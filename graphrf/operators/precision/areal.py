@@ -129,13 +129,13 @@ class ArealPrecision:
     def own_elimination(self) -> Elimination:
         """The order of elimination of Q."""
         if "elimination" not in self._shared:
-            self._shared["elimination"] = Elimination.of(self._lifted)
+            self._shared["elimination"] = Elimination.of(self.lifted)
         found: Elimination = self._shared["elimination"]
         return found
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
-        matrix = self._lifted + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
+        matrix = self.lifted + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
         return self._factored(sp.csr_array(matrix))
 
     @cached_property
@@ -154,9 +154,14 @@ class ArealPrecision:
                 warn(f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of its variances")
 
     @property
-    def _lifted(self) -> sp.csr_array:
+    def lifted(self) -> sp.csr_array:
         """A positive definite matrix that is Q where the constraints hold."""
         return self.matrix
+
+    @property
+    def constraints(self) -> sp.csr_array:
+        """C, shape (k, n): C x = 0; k may be 0."""
+        return sp.csr_array((0, self.n_nodes))
 
     def _factored(self, matrix: sp.csr_array) -> SparseCholesky:
         return SparseCholesky(matrix, self.own_elimination)
@@ -269,11 +274,19 @@ class IntrinsicPrecision(ArealPrecision):
         return result
 
     @property
-    def _lifted(self) -> sp.csr_array:
+    def lifted(self) -> sp.csr_array:
         return self.intrinsic.lifted
 
     def _factored(self, matrix: sp.csr_array) -> SparseCholesky:
         return ConstrainedCholesky(matrix, self.own_elimination, *self._constraints)
+
+    @property
+    def constraints(self) -> sp.csr_array:
+        """The sums over the components of more than one node."""
+        component, summed = self._constraints
+        held, row = np.unique(component[summed], return_inverse=True)
+        places = row, np.flatnonzero(summed)
+        return sp.csr_array((np.ones(row.size), places), shape=(held.size, component.size))
 
     @property
     def _constraints(self) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +311,7 @@ class MixedPrecision(IntrinsicPrecision):
         return self._joint(self.intrinsic.precision)
 
     @cached_property
-    def _lifted(self) -> sp.csr_array:
+    def lifted(self) -> sp.csr_array:
         return self._joint(self.intrinsic.lifted)
 
     @property

@@ -143,6 +143,16 @@ class SparsePrecision:
         """Q."""
         return self._raised(self.power)
 
+    @property
+    def lifted(self) -> sp.csr_array:
+        """Q: there are no constraints."""
+        return self.matrix
+
+    @property
+    def constraints(self) -> sp.csr_array:
+        """C of no rows."""
+        return sp.csr_array((0, self.n_nodes))
+
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in the lengthscale, or in a share."""
         if name != "lengthscale" and name not in self.kernel.shares:

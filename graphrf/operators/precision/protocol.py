@@ -82,6 +82,16 @@ class KernelPrecision(Precision, Protocol):
         """The order of elimination of Q."""
         ...
 
+    @property
+    def lifted(self) -> sp.csr_array:
+        """A positive definite matrix that equals Q where the constraints hold."""
+        ...
+
+    @property
+    def constraints(self) -> sp.csr_array:
+        """C, shape (k, n), of the constraints C x = 0; k may be 0."""
+        ...
+
     def warn_of_rounding(self) -> None:
         """Warn where much of Q's inverse is lost to rounding."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -43,10 +45,22 @@ class SparseCholesky:
     """
 
     def __init__(self, matrix: sp.csr_array, elimination: Elimination | None = None) -> None:
-        self.elimination = Elimination.of(matrix) if elimination is None else elimination
-        order = self.elimination.order
-        self._lower = sp.csc_array(sp.tril(sp.csr_array(matrix[order][:, order]), format="csc"))
-        self._lower.sort_indices()
+        elimination = Elimination.of(matrix) if elimination is None else elimination
+        order = elimination.order
+        lower = sp.csc_array(sp.tril(sp.csr_array(matrix[order][:, order]), format="csc"))
+        lower.sort_indices()
+        self._set(lower, elimination)
+
+    @classmethod
+    def of_lower(cls, lower: sp.csc_array, elimination: Elimination) -> Self:
+        """The factor of a matrix whose lower triangle is given, by columns, sorted, in the order of
+        elimination."""
+        made = object.__new__(cls)
+        made._set(lower, elimination)
+        return made
+
+    def _set(self, lower: sp.csc_array, elimination: Elimination) -> None:
+        self.elimination, self._lower = elimination, lower
         # one type of indices, for which the loops are compiled, whatever scipy has
         self._pattern = self._lower.indptr.astype(np.int64), self._lower.indices.astype(np.int64)
         self._values = np.empty(self.elimination.n_entries)
@@ -104,19 +118,21 @@ class SparseCholesky:
     def inverse_diagonal(self) -> np.ndarray:
         """The diagonal of A^-1, shape (n,), by selected inversion: twice the cost of the factor, once."""
         result = np.empty(self.shape[0])
-        result[self.elimination.order] = self._selected()[self._lower.indptr[:-1]]
+        result[self.elimination.order] = self.selected_inverse()[self._lower.indptr[:-1]]
         return result
 
     def trace(self, other: sp.csr_array) -> float:
         """trace(A^-1 B) of a symmetric matrix whose pattern that of A holds."""
         order = self.elimination.order
         lower = sp.csc_array(sp.tril(sp.csr_array(other[order][:, order]), format="csc"))
-        inverse = sp.csc_array((self._selected(), self._lower.indices, self._lower.indptr), shape=self.shape)
+        inverse = sp.csc_array(
+            (self.selected_inverse(), self._lower.indices, self._lower.indptr), shape=self.shape
+        )
         both = inverse.multiply(lower)
         return float(2 * both.sum() - both.diagonal().sum())
 
-    def _selected(self) -> np.ndarray:
-        """A^-1 where the lower triangle of A has entries."""
+    def selected_inverse(self) -> np.ndarray:
+        """A^-1 where the lower triangle of A has entries, by columns, in the order of elimination."""
         if self._inverse is None:
             with blas_threads(1):
                 self._inverse = multifrontal.selected_inverse(*self._pattern, *self._blocks, self._values)

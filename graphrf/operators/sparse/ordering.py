@@ -68,7 +68,7 @@ class Elimination(NamedTuple):
             raise _too_large(self.order.size, most)
 
     @classmethod
-    def of(cls, pattern: sp.csr_array, most: float | None = None) -> Elimination:
+    def of(cls, pattern: sp.csr_array, most: float | None = None, last: np.ndarray | None = None) -> Elimination:
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
 
         Parameters
@@ -77,6 +77,8 @@ class Elimination(NamedTuple):
             Symmetric; its values are not looked at.
         most : float, optional
             Numbers that the factor may hold. Default: half of the memory that is there.
+        last : ndarray of int, optional
+            Rows to eliminate after all others: those with so many entries that a dissection is lost on them.
 
         Raises
         ------
@@ -92,7 +94,7 @@ class Elimination(NamedTuple):
         """
         n = pattern.shape[0]
         most = numbers_there() if most is None else most
-        order = _nested_dissection(pattern)
+        order = _nested_dissection(pattern) if last is None else _with_last(pattern, last)
         indptr, indices = _reordered(pattern, order)
         order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]
         indptr, indices = _reordered(pattern, order)
@@ -132,6 +134,13 @@ def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
         return np.arange(n)
     order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(indptr, pattern.indices[others]))
     return np.asarray(order, dtype=np.int64)
+
+
+def _with_last(pattern: sp.csr_array, last: np.ndarray) -> np.ndarray:
+    """The order of METIS for most rows, and then some rows."""
+    others = np.setdiff1d(np.arange(pattern.shape[0]), last)
+    own = _nested_dissection(sp.csr_array(pattern[others][:, others]))
+    return np.concatenate([others[own], np.asarray(last, dtype=np.int64)])
 
 
 def _reordered(pattern: sp.csr_array, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

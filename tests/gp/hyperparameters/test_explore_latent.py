@@ -11,7 +11,8 @@ from graphrf.gp.hyperparameters import explore_latent as module
 from graphrf.gp.hyperparameters.latent_evidence import block_evidence
 from graphrf.gp.hyperparameters.latent_space import LatentSpace
 from graphrf.gp.hyperparameters.parameters import Parameters
-from graphrf.gp.model.likelihoods import Gamma, Poisson
+from graphrf.gp.likelihoods.counts import Poisson
+from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.gp.model.problem import make_problem
 from graphrf.gp.posterior.approximation.expectation import independent_sites

@@ -13,8 +13,17 @@ from graphrf.gp.model.likelihoods import LIKELIHOODS
 from tests.support.elliptical_slice import elliptical_slices
 
 SMOOTH = grf.Matern(nu=2.0, lengthscale=8.0)
-EVERY = ["poisson", "negative_binomial", "binomial", "bernoulli", "student_t", "gamma"]
-TRUE = {"negative_binomial": {"dispersion": 0.3}, "student_t": {"scale": 0.3, "df": 4.0}, "gamma": {"shape": 4.0}}
+EVERY = list(LIKELIHOODS)
+TRUE = {
+    "negative_binomial": {"dispersion": 0.3},
+    "student_t": {"scale": 0.3, "df": 4.0},
+    "gamma": {"shape": 4.0},
+    "log_normal": {"scale": 0.4},
+    "weibull": {"shape": 2.0},
+    "beta": {"precision": 6.0},
+    "zero_inflated_poisson": {"zero_probability": 0.2},
+    "zero_inflated_negative_binomial": {"zero_probability": 0.2, "dispersion": 0.3},
+}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from graphrf.gp.model.likelihoods import Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.integrals import Tilted, tilted

@@ -12,15 +12,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import graphrf as grf
-from graphrf.gp.model.likelihoods import (
-    Bernoulli,
-    Binomial,
-    Gamma,
-    Likelihood,
-    NegativeBinomial,
-    Poisson,
-    StudentT,
-)
+from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.positive import Gamma
+from graphrf.gp.likelihoods.proportions import Bernoulli, Binomial
+from graphrf.gp.likelihoods.real import StudentT
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation import expectation
 from graphrf.gp.posterior.approximation.expectation import Sites, approximate, independent_sites

@@ -1,0 +1,143 @@
+"""Do 95 % intervals of latent Gaussian models hold, where hyperparameters and fields are draws from their priors?
+
+    python benchmarks/terms_calibration.py                       # 100 replicates of each model
+    python benchmarks/terms_calibration.py --replicates 20 --models areas-years
+
+Five models: Poisson counts of areas by years (BYM2, a random walk, and their interaction of type IV); binomial
+counts of groups within areas; counts with an autoregression of fields; a random walk of second order with gaps;
+and values with normal noise. For each the share of 95 % intervals that hold the truth: of the linear predictor at
+the observations, of the terms' effects, of the coefficients, and of the linear predictor in years that are
+forecast. The standard error of a share over R replicates is at most that of R independent intervals; over many
+levels it is smaller.
+
+Measured, 100 replicates, seed 0: see docs/terms.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from _machine import header
+
+import graphrf as grf
+from graphrf.gp import Groups, LatentGaussianModel, Nodes, Steps
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.model.likelihoods import LIKELIHOODS
+from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.terms.step_structures import FLAT
+from graphrf.gp.terms.term import BoundTerm
+
+# The deviation of the coefficients' prior.
+DEVIATION = 0.5
+GRAPH = grf.load_graph(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)))
+
+
+def crossed(years: int) -> pd.DataFrame:
+    """All areas in all years."""
+    frame = pd.DataFrame({"area": np.repeat(np.arange(25), years), "year": np.tile(np.arange(years), 25)})
+    return frame.assign(group=np.arange(len(frame)) % 12, x=np.random.default_rng(1).standard_normal(len(frame)))
+
+
+MODELS = {
+    "areas-years": (
+        lambda: [
+            Nodes(GRAPH, grf.BYM2(), by="area"), Steps("year", "rw1"),
+            Nodes(GRAPH, grf.ICAR(), by="area") * Steps("year", "rw1"),
+        ],
+        "poisson", crossed(8), 2,
+    ),
+    "groups-areas": (lambda: [Nodes(GRAPH, grf.BYM2(), by="area"), Groups("group")], "binomial", crossed(4), 0),
+    "fields-ar1": (
+        lambda: [Nodes(GRAPH, grf.Matern(nu=2.0), by="area") * Steps("year", "ar1")], "poisson", crossed(8), 2,
+    ),
+    "rw2-gaps": (
+        lambda: [Steps("year", "rw2"), Groups("group")], "poisson",
+        crossed(16).query("year not in (4, 5, 9)").reset_index(drop=True), 2,
+    ),
+    "normal": (
+        lambda: [Nodes(GRAPH, grf.CAR(), by="area"), Steps("year", "matern")], "gaussian", crossed(8), 2,
+    ),
+}  # fmt: skip
+
+
+def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
+    """A coordinate from the parameter's prior."""
+    ends = parameter.coordinate(parameter.low), parameter.coordinate(parameter.high)
+    x = np.linspace(*ends, 4_001)
+    mass = np.cumsum(np.exp([parameter.log_prior(own)[0] for own in x]))
+    return float(np.interp(rng.random() * mass[-1], mass, x))
+
+
+def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
+    """How many intervals hold, of how many, by what they are of."""
+    make, kind, frame, ahead = MODELS[name]
+    terms, rng = make(), np.random.default_rng([seed, 11])
+    bound = [BoundTerm.of(term, frame, number, 1.0) for number, term in enumerate(terms)]
+    design = np.column_stack([np.ones(len(frame)), frame["x"]])
+    a = sp.csr_array(sp.hstack([*(own.rows(frame) for own in bound), sp.csr_array(design)]))
+    joint = Joint(bound, np.full(2, DEVIATION), [a])
+    for own in bound:
+        if own.structure.flat is not None:  # draws of a flat prior would be absurd
+            own.structure.flat = own.structure.flat * FLAT**2
+    vector = np.array([drawn(own, rng) for own in joint.parameters])
+    z = joint.posterior(joint.prior(vector), np.zeros(len(frame))).draws(rng.standard_normal((joint.n, 1)))[:, 0]
+    eta = a @ z
+    trials = rng.integers(1, 12, len(frame))
+    likelihood = NormalNoise(0.3) if kind == "gaussian" else LIKELIHOODS[kind]()
+    y = rng.binomial(trials, 1 / (1 + np.exp(-eta))) if kind == "binomial" else likelihood.sample(eta, rng)
+    seen = frame["year"] <= frame["year"].max() - ahead
+    data = frame.assign(y=np.minimum(y, 1e9), trials=trials)
+    model = LatentGaussianModel(
+        "y ~ 1 + x", terms, likelihood, trials="trials" if kind == "binomial" else None,
+        coefficient_deviation=DEVIATION, seed=seed,
+    )  # fmt: skip
+    model.fit(data[seen])
+    found: dict[str, tuple[int, int]] = {}
+
+    def count(what: str, low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> None:
+        found[what] = int(((low <= truth) & (truth <= high)).sum()), truth.size
+
+    count("observed", *model.predict(data[seen], quantiles=(0.025, 0.975), latent=True).T, eta[seen])
+    if ahead:
+        count("forecast", *model.predict(data[~seen], quantiles=(0.025, 0.975), latent=True).T, eta[~seen])
+    table, first = model.coefficients_, 1 if ahead else 0
+    # with years ahead a random walk of the truth sums to zero over other years, so that levels differ
+    count("coefficients", table["0.025"].to_numpy()[first:], table["0.975"].to_numpy()[first:], z[-2:][first:])
+    if not ahead:
+        effects = model.effects(0)
+        truth = z[: len(effects)]
+        count("effects", effects["0.025"].to_numpy(), effects["0.975"].to_numpy(), truth)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replicates", type=int, default=100)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    options = parser.parse_args()
+    print(header("scipy"))
+    for name in options.models:
+        totals: dict[str, list[float]] = {}
+        started, warned = time.process_time(), 0
+        for seed in range(options.replicates):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                for what, (held, of) in replicate(name, seed).items():
+                    totals.setdefault(what, []).append(held / of)
+            warned += bool(said)
+        shares = "  ".join(
+            f"{what} {np.mean(own):.3f} ({np.std(own) / len(own) ** 0.5:.3f})" for what, own in totals.items()
+        )
+        each = (time.process_time() - started) / options.replicates
+        print(f"{name:14}{shares}  {each:.1f} CPU s each, {warned} with a warning", flush=True)
+
+
+if __name__ == "__main__":
+    main()

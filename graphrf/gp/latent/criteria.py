@@ -1,0 +1,110 @@
+"""Leave-one-out densities and information criteria, from the fitted posterior alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.posterior import Gaussian
+from graphrf.gp.likelihoods.likelihood import normal_average
+from graphrf.gp.posterior.marginals import Marginals
+
+# The largest share of an observation's precision that its own site may have: beyond it nothing else is known.
+_ALONE = 1 - 1e-9
+
+
+class LeaveOneOut(NamedTuple):
+    """Each observation given all others.
+
+    Attributes
+    ----------
+    log_density : ndarray, shape (m,)
+        log p(y_i | y_-i), also called the logarithm of CPO.
+    pit : ndarray, shape (m,), or None
+        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2: uniform for a calibrated model. NaN for censored times; None
+        for a likelihood of your own without `distribution`.
+    total : float
+        The sum of log densities (elpd).
+    """
+
+    log_density: np.ndarray
+    pit: np.ndarray | None
+    total: float
+
+
+class Waic(NamedTuple):
+    """WAIC = -2 (log_density - n_effective).
+
+    Attributes
+    ----------
+    value : float
+    n_effective : float
+    """
+
+    value: float
+    n_effective: float
+
+
+def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> LeaveOneOut:
+    r"""Densities from cavity distributions: those of eta_i without the site of observation i.
+
+    Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`.
+
+    Source: Vehtari et al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent
+    variable models".
+    """
+    densities, transforms = [], []
+    for point in points:
+        law = _cavity(point)
+        densities.append(law.log_density(data.y, data.offset))
+        transforms.append(_transform(law, data))
+    each = np.array(densities)
+    log_density = -logsumexp(-each, axis=0, b=probabilities[:, None])
+    weights = probabilities[:, None] * np.exp(log_density - each)
+    pit = None if transforms[0] is None else (weights * np.array(transforms)).sum(axis=0)
+    return LeaveOneOut(log_density, pit, float(log_density.sum()))
+
+
+def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> Waic:
+    """Of the log densities' means and variances over the posterior.
+
+    Source: Watanabe 2010; Gelman, Hwang and Vehtari 2014, "Understanding predictive information criteria for
+    Bayesian models".
+    """
+    density, first, second = [], [], []
+    for point in points:
+        law = Marginals(point.fitted.mean, point.fitted.variance, point.likelihood)
+        density.append(law.log_density(data.y, data.offset))
+
+        def log_density(f: np.ndarray, point: Gaussian = point) -> np.ndarray:
+            return point.likelihood.log_density(data.y[..., None], f + data.offset[:, None])
+
+        first.append(normal_average(log_density, law.mean, law.variance))
+        second.append(normal_average(lambda f, own=log_density: np.square(own(f)), law.mean, law.variance))
+    total = float(logsumexp(np.array(density), axis=0, b=probabilities[:, None]).sum())
+    mean = probabilities @ np.array(first)
+    n_effective = float((probabilities @ np.array(second) - mean**2).sum())
+    return Waic(-2 * (total - n_effective), n_effective)
+
+
+def _cavity(point: Gaussian) -> Marginals:
+    """The distribution of eta_i without its own site."""
+    fitted, sites = point.fitted, point.sites
+    share = np.minimum(sites.precision * fitted.variance, _ALONE)
+    variance = fitted.variance / (1 - share)
+    mean = variance * (fitted.mean / fitted.variance - sites.shift)
+    return Marginals(mean, variance, point.likelihood)
+
+
+def _transform(law: Marginals, data: Data) -> np.ndarray | None:
+    """P(Y < y) + P(Y = y) / 2 under a likelihood, averaged over the law of eta."""
+    distribution = getattr(law.likelihood, "distribution", None)
+    if distribution is None:
+        return None
+    return normal_average(
+        lambda f: distribution(data.y[..., None], f + data.offset[:, None]), law.mean, law.variance
+    )

@@ -1,0 +1,298 @@
+r"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
+
+Points are drawn from normal distributions, along a sequence that fills the space evenly, and weighted by evidence
+times prior over their density. A few of them stand for all, by systematic resampling, and there expectation
+propagation takes the place of Laplace's approximation.
+
+Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using
+integrated nested Laplace approximations", Sec. 3 and 6.5; Owen and Zhou 2000, "Safe and effective importance
+sampling".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import optimize
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp, ndtri
+
+from graphrf._base.warn import warn
+from graphrf.gp.hyperparameters.explore import systematic
+from graphrf.gp.hyperparameters.explore_latent import evenly
+from graphrf.gp.latent import laplace, moments
+from graphrf.gp.latent.data import Data
+from graphrf.gp.model.progress import Step
+from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.parameters import Parameter
+
+# Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and
+# the factor of the deviations of their distribution.
+_SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
+# The squared length of the step that remains, in deviations of the posterior, at the end of a search.
+_SETTLED = 0.02
+# The step of differences of gradients, in coordinates.
+_STEP = 0.02
+# The largest deviation of a coordinate around the mode.
+_WIDEST = 3.0
+_IMPOSSIBLE = 1e25
+
+
+class Search:
+    """Evidence times prior as a function of all coordinates: those of terms, then of the likelihood."""
+
+    def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
+        self.joint, self.data, self._step = joint, data, step
+        self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
+        self.flat = flat
+        # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
+        # log-concave.
+        self.by: Any = laplace if data.likelihood.log_concave else moments
+        self._last: Any = None
+
+    @property
+    def start(self) -> np.ndarray:
+        return np.array([own.coordinate(own.start) for own in self.parameters])
+
+    @property
+    def box(self) -> np.ndarray:
+        return np.array([[own.coordinate(own.low), own.coordinate(own.high)] for own in self.parameters]).reshape(
+            -1, 2
+        )
+
+    def at(self, vector: np.ndarray) -> Any:
+        """The approximation at a vector: `Mode` or `Moments`."""
+        if self._step is not None:
+            self._step()
+        n = len(self.joint.parameters)
+        self._last = self.by.found(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
+        return self._last
+
+    def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
+        """The gradient of the log evidence."""
+        n = len(self.joint.parameters)
+        own: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
+        return own
+
+    def moved(self, offset: np.ndarray) -> Search:
+        """The same with an offset of eta added; it begins where this one ended."""
+        data = Data(self.data.y, self.data.offset + offset, self.data.likelihood, self.data.unit)
+        other = Search(self.joint, data, flat=self.flat, step=self._step)
+        other._last = self._last
+        return other
+
+    def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log prior density of the coordinates, and its gradient."""
+        if self.flat:
+            return 0.0, np.zeros(vector.size)
+        own = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
+        return sum(value for value, _ in own), np.array([slope for _, slope in own])
+
+    def log_posterior(self, vector: np.ndarray) -> float:
+        """Up to a constant; -inf where there is none."""
+        try:
+            value = self.at(vector).log_evidence + self.log_prior(vector)[0]
+        except np.linalg.LinAlgError:
+            return -math.inf
+        return value if math.isfinite(value) else -math.inf
+
+    def negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """What a search makes small, and its gradient."""
+        try:
+            at = self.at(vector)
+            slope = self.slopes(vector, at)
+        except np.linalg.LinAlgError:
+            return _IMPOSSIBLE, np.zeros(vector.size)
+        prior, prior_slope = self.log_prior(vector)
+        value = -at.log_evidence - prior
+        return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
+
+
+class Point(NamedTuple):
+    """Coordinates of hyperparameters, their share of the posterior, and Laplace's evidence there."""
+
+    vector: np.ndarray
+    weight: float
+    log_evidence: float
+
+
+class Sample(NamedTuple):
+    """Coordinates of hyperparameters, shape (n, p), and their shares of the posterior."""
+
+    vectors: np.ndarray
+    shares: np.ndarray
+
+
+class Maximum(NamedTuple):
+    """The end of a search."""
+
+    vector: np.ndarray
+    value: float
+    converged: bool
+
+
+def maximised(search: Search) -> Maximum:
+    """The mode of the posterior of hyperparameters."""
+    start = search.start
+    if not start.size:
+        return Maximum(start, search.log_posterior(start), True)
+    # the first step is as long as the slope, and from an impossible end of the range the search does not return
+    unit = max(1.0, float(np.linalg.norm(search.negative(start)[1])))
+
+    def scaled(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = search.negative(vector)
+        return value / unit, slope / unit
+
+    result = optimize.minimize(
+        scaled, start, jac=True, method="L-BFGS-B", bounds=search.box,
+        options={"maxiter": 100, "ftol": 1e-10, "gtol": 1e-4 / unit},
+    )  # fmt: skip
+    if result.fun >= _IMPOSSIBLE / unit:
+        raise ValueError(
+            "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
+            "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
+        )
+    return Maximum(result.x, -float(result.fun) * unit, _converged(result, search.box, unit))
+
+
+def _converged(result: Any, box: np.ndarray, unit: float = 1.0) -> bool:
+    """True if the remaining step is small beside the deviations of the posterior."""
+    free = result.x - np.clip(result.x - result.jac, *box.T) != 0
+    slope = np.where(free, result.jac, 0.0)
+    return unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
+
+
+class Likelihoods(NamedTuple):
+    """The maximum over hyperparameters and coefficients."""
+
+    vector: np.ndarray
+    coefficients: np.ndarray
+    at: Any
+    value: float
+    converged: bool
+
+
+def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Likelihoods:
+    """Hyperparameters and coefficients that are most probable together; `search` is of the terms alone.
+
+    `start` and `scale` are the first coefficients and their deviations, by which the search is scaled.
+    """
+    n = len(search.parameters)
+
+    def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
+        own = search.moved(design @ (x[n:] * scale))
+        try:
+            at = own.at(x[:n])
+            slope = own.slopes(x[:n], at)
+        except np.linalg.LinAlgError:
+            return _IMPOSSIBLE, np.zeros(x.size)
+        search._last = at
+        prior, prior_slope = own.log_prior(x[:n])
+        more = own.by.coefficient_gradient(own.joint, design, at) * scale
+        return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
+
+    box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
+    first = np.concatenate([search.start, start / scale])
+    result = optimize.minimize(
+        negative, first, jac=True, method="L-BFGS-B", bounds=box,
+        options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4},
+    )  # fmt: skip
+    coefficients = result.x[n:] * scale
+    at = search.moved(design @ coefficients).at(result.x[:n])
+    return Likelihoods(result.x[:n], coefficients, at, -float(result.fun), _converged(result, box))
+
+
+def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
+    """Points that stand for the posterior, all that were weighed, and the logarithm of the integral over them.
+
+    Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
+    fitted to the first; both are weighted by their mixture's density.
+    """
+    p = top.vector.size
+    if not p:
+        return [Point(top.vector, 1.0, top.value)], Sample(top.vector[None], np.ones(1)), top.value
+    rng = np.random.default_rng([seed, 7])
+    n_sample, n_points = _sizes(search)
+    z = [ndtri(evenly(n_sample // 2, p, rng)) for _ in range(2)]
+    first = _Normal(top.vector, _WIDER * _root(search, top))
+    vectors = first.at(z[0])
+    log = _log_posteriors(search, vectors)
+    second = _Normal.fitted(vectors, log - first.log_density(vectors))
+    vectors = np.vstack([vectors, second.at(z[1])])
+    log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
+    density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
+    weights = log - density
+    total = float(logsumexp(weights)) - math.log(weights.size)
+    shares = np.exp(weights - logsumexp(weights))
+    effective = 1 / float(np.square(shares).sum())
+    if effective < 4.0 and p > 1:
+        warn(
+            f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
+            f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
+            "out terms of which the data say little"
+        )
+    away = (vectors - shares @ vectors) * np.sqrt(shares)[:, None]
+    axis = np.linalg.svd(away, full_matrices=False)[2][0]
+    chosen, counts = systematic(weights, np.argsort(vectors @ axis, kind="stable"), n_points)
+    evidence = [log[k] - search.log_prior(vectors[k])[0] for k in chosen]
+    points = [
+        Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)
+    ]
+    return points, Sample(vectors, shares), total
+
+
+def _sizes(search: Search) -> tuple[int, int]:
+    """Points that are weighed, and those that stand for them: more where an evaluation is cheap."""
+    seconds = 4 * search.joint.seconds
+    n_sample = int(np.clip(_SECONDS / seconds, *_SAMPLES))
+    return n_sample, int(np.clip(n_sample // 6, *_POINTS))
+
+
+def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
+    """At each vector; -inf outside of the box."""
+    box = search.box
+    found = [
+        search.log_posterior(own) if np.array_equal(own, np.clip(own, *box.T)) else -math.inf for own in vectors
+    ]
+    return np.array(found)
+
+
+class _Normal(NamedTuple):
+    """A normal distribution with the covariance R R^T."""
+
+    middle: np.ndarray
+    root: np.ndarray
+
+    @classmethod
+    def fitted(cls, vectors: np.ndarray, log_weights: np.ndarray) -> _Normal:
+        """Wider than weighted points, the more so where few of them have the weight."""
+        shares = np.exp(log_weights - logsumexp(log_weights))
+        middle = shares @ vectors
+        spread = np.cov(vectors.T).reshape(middle.size, -1)
+        own = ((vectors - middle).T * shares) @ (vectors - middle)
+        few = float(np.square(shares).sum())
+        return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * spread))
+
+    def at(self, z: np.ndarray) -> np.ndarray:
+        """Draws from standard normal ones."""
+        return np.asarray(self.middle + z @ self.root.T)
+
+    def log_density(self, vectors: np.ndarray) -> np.ndarray:
+        z = solve_triangular(self.root, (vectors - self.middle).T, lower=True)
+        constant = 0.5 * self.middle.size * math.log(2 * math.pi) + float(np.log(np.diag(self.root)).sum())
+        return np.asarray(-0.5 * np.square(z).sum(axis=0) - constant)
+
+
+def _root(search: Search, top: Maximum) -> np.ndarray:
+    """A root of the covariance of a normal distribution with the curvature at the mode."""
+    p, box = top.vector.size, search.box
+    hessian = np.empty((p, p))
+    for k in range(p):
+        ahead, behind = top.vector.copy(), top.vector.copy()
+        ahead[k], behind[k] = min(ahead[k] + _STEP, box[k, 1]), max(behind[k] - _STEP, box[k, 0])
+        hessian[k] = (search.negative(ahead)[1] - search.negative(behind)[1]) / (ahead[k] - behind[k])
+    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    covariance = (vectors / np.maximum(values, _WIDEST**-2)) @ vectors.T
+    return np.linalg.cholesky(0.5 * (covariance + covariance.T))

@@ -1,0 +1,145 @@
+r"""Laplace's approximation: the posterior mode of all variables, the evidence there, and its exact gradient.
+
+With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the constraints,
+
+.. math:: \log Z = \log p(y \mid \hat\eta)
+          - \tfrac12 \big( \hat z^\top Q \hat z - \log |Q| + \log |P| \big) .
+
+The mode is stationary, so that the gradient has the direct part and, as W moves with the mode,
+
+.. math:: -\tfrac12 \sum_i v_i \, dW_i, \quad v_i = (A P^{-1} A^\top)_{ii}.
+
+Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 5.5.1; Kristensen et al. 2016,
+"TMB: Automatic Differentiation and Laplace Approximation".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.derivatives import Derivatives, derivatives
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.posterior.approximation.expectation import Sites
+from graphrf.gp.terms.joint import Joint, JointFactor, Prior
+
+# Newton steps and halvings at most; a step that gains less than this share of the objective ends them.
+_STEPS, _HALVINGS, _GAIN = 60, 30, 1e-13
+# The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
+# have none.
+_LEAST = 1e-8
+# The step of differences in a likelihood's parameters.
+_STEP = 1e-4
+
+
+class Mode(NamedTuple):
+    """The posterior mode for known hyperparameters.
+
+    Attributes
+    ----------
+    z : ndarray, shape (n,)
+    at : Derivatives
+        Of the log densities.
+    weights : ndarray, shape (m,)
+        W.
+    prior : Prior
+    factor : JointFactor
+        Of P.
+    log_evidence : float
+    """
+
+    z: np.ndarray
+    at: Derivatives
+    weights: np.ndarray
+    prior: Prior
+    factor: JointFactor
+    log_evidence: float
+
+    def sites(self, joint: Joint) -> Sites:
+        """Normal observations of eta with the same mode and precision."""
+        return Sites(self.weights, self.weights * (joint.a @ self.z) + self.at.first)
+
+
+def found(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Mode | None = None
+) -> Mode:
+    """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method from another mode.
+
+    Cost: some five factorisations. LinAlgError where P cannot be factored.
+    """
+    prior, a = joint.prior(vector), joint.a
+
+    def at(z: np.ndarray) -> tuple[float, np.ndarray, Derivatives]:
+        eta = a @ z
+        own = derivatives(likelihood, data.y, eta + data.offset, data.unit)
+        value = float(own.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
+        return value if np.isfinite(value) else -np.inf, eta, own
+
+    if before is not None:
+        z = before.z
+    else:
+        constant = likelihood.start(data.y, data.offset)
+        first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
+        weights = _weights(first, data.unit)
+        z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
+    value, eta, own = at(z)
+    for _ in range(_STEPS):
+        weights = _weights(own, data.unit)
+        factor = joint.posterior(prior, weights)
+        step = factor.solve(a.T @ (weights * eta + own.first)) - z
+        share = 1.0
+        for _ in range(_HALVINGS):
+            new = at(z + share * step)
+            if new[0] >= value - 1e-9 * abs(value):
+                break
+            share *= 0.5
+        else:
+            break
+        z = z + share * step
+        gain, (value, eta, own) = new[0] - value, new
+        if abs(gain) <= _GAIN * (1 + abs(value)) or np.abs(a @ step).max() <= 1e-9 * data.unit:
+            break
+    weights = _weights(own, data.unit)
+    factor = joint.posterior(prior, weights)
+    evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
+    return Mode(z, own, weights, prior, factor, evidence)
+
+
+def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: Mode) -> np.ndarray:
+    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
+    a, z = joint.a, mode.z
+    slopes, pull = [], _pull(joint, mode)
+    for own in joint.slopes(vector):
+        direct = own.log_determinant - float(z @ (own.precision @ z)) - mode.factor.trace(own.precision)
+        slopes.append(0.5 * (direct + float(pull @ (own.precision @ z))))
+    eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
+    for parameter in data.parameters():
+        x = parameter.coordinate(getattr(likelihood, parameter.name))
+        ahead, behind = (
+            derivatives(likelihood.replace(**{parameter.name: parameter.value(x + step)}), data.y, eta, data.unit)
+            for step in (_STEP, -_STEP)
+        )
+        change = [(one - other) / (2 * _STEP) for one, other in zip(ahead, behind, strict=True)]
+        slopes.append(
+            float(change[0].sum()) + 0.5 * float(variances @ change[2]) - 0.5 * float(pull @ (a.T @ change[1]))
+        )
+    return np.array(slopes)
+
+
+def coefficient_gradient(joint: Joint, design: np.ndarray, mode: Mode) -> np.ndarray:
+    """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
+    s = mode.factor.variances(joint.observed) * -mode.at.third
+    inner = s - mode.weights * (joint.a @ _pull(joint, mode))
+    return np.asarray(design.T @ (mode.at.first - 0.5 * inner))
+
+
+def _pull(joint: Joint, mode: Mode) -> np.ndarray:
+    """P^-1 A^T s with s_i = v_i dW_i / d eta_i."""
+    s = mode.factor.variances(joint.observed) * -mode.at.third
+    return mode.factor.solve(joint.a.T @ s)
+
+
+def _weights(at: Derivatives, unit: float) -> np.ndarray:
+    return np.maximum(-at.second, _LEAST / unit**2)

@@ -1,0 +1,471 @@
+"""Latent Gaussian models: fixed effects and a sum of terms, seen through a likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from graphrf._base import checks
+from graphrf._base.blas import blas_threads
+from graphrf._base.warn import warn
+from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
+from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
+from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
+from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
+from graphrf.gp.latent.rows import PredictedRows
+from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.model.answers import checked_bounds, checked_levels
+from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
+from graphrf.gp.model.progress import step_bar
+from graphrf.gp.model.responses import checked_responses
+from graphrf.gp.posterior.approximation.expectation import Sites
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.term import BoundTerm, Term
+
+# The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
+# its root mean square.
+_FLAT = 1e3
+_QUANTILES = (0.025, 0.5, 0.975)
+
+
+class LatentGaussianModel(SavedModel, BaseEstimator):
+    r"""A latent Gaussian model: fixed effects and terms with Gaussian priors, seen through a likelihood.
+
+    Parameters
+    ----------
+    formula : str
+        Response and fixed effects, "cases ~ 1 + share", as formulaic reads it: R's language.
+    terms : Term, or sequence of Term
+        `Nodes`, `Steps`, `Groups`, their products `a * b` and sums `a + b`.
+    likelihood : str or Likelihood
+        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
+    exposure, trials : str or array_like, optional
+        A column, or numbers for each row: see `GraphGPRegressor.fit`.
+    event : str or array_like, optional
+        A column, or numbers for each row, for likelihood="weibull": 1 where the time is that of the event, 0 where
+        it is right-censored, because the event had not occurred by then. Default: all are observed.
+    hyperparameters : {"average", "mode"}
+        Average predictions over the posterior of hyperparameters, or take the most probable ones, and
+        coefficients, by Laplace's approximation: maximum likelihood with `prior=None`.
+    coefficient_deviation : float, optional
+        The deviation of the normal prior of each coefficient. Default: as good as flat.
+    prior : "default" or None
+        None drops all priors of hyperparameters.
+    seed : int, optional
+    progress : bool
+
+    Attributes
+    ----------
+    coefficients_ : DataFrame
+        Mean, sd and quantiles of the fixed effects.
+    log_marginal_likelihood_ : float
+        By Laplace's approximation; with "average" of the integral over hyperparameters.
+    converged_ : bool
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, graphrf as grf
+    >>> from graphrf.gp import LatentGaussianModel, Nodes, Steps
+    >>> districts = grf.datasets.load("generated-grid").graph
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"district": rng.integers(0, 900, 500), "year": rng.integers(2001, 2011, 500)})
+    >>> frame["cases"] = rng.poisson(np.exp(1 + 0.05 * (frame["year"] - 2005)))
+    >>> model = LatentGaussianModel(
+    ...     "cases ~ 1", [Nodes(districts, grf.ICAR(), by="district"), Steps("year", "rw1")], likelihood="poisson"
+    ... )
+    >>> list(model.fit(frame).summary().index)
+    ['Intercept', 'sd(district)', 'sd(year)']
+
+    Notes
+    -----
+    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
+              y_i \sim p(y_i \mid \eta_i, \phi)
+
+    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. Hyperparameters are
+    sought by Laplace's approximation; the posterior given each of eight points is that of expectation propagation.
+
+    References
+    ----------
+    Rue, Martino and Chopin 2009; Minka 2001.
+    """
+
+    def __init__(
+        self,
+        formula: str,
+        terms: Term | Sequence[Term] = (),
+        likelihood: str | Likelihood = "gaussian",
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+        event: Any = None,
+        hyperparameters: str = "average",
+        coefficient_deviation: float | None = None,
+        prior: str | None = "default",
+        seed: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.formula = formula
+        self.terms = terms
+        self.likelihood = likelihood
+        self.exposure = exposure
+        self.trials = trials
+        self.event = event
+        self.hyperparameters = hyperparameters
+        self.coefficient_deviation = coefficient_deviation
+        self.prior = prior
+        self.seed = seed
+        self.progress = progress
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, frame: Any, y: Any = None) -> Self:
+        """Fit the model to a data frame with a row for each observation.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For columns that are not there or lack values, labels that a term does not know, fixed effects that are
+            combinations of others, and observations that the likelihood cannot have.
+        FactorTooLargeError
+            Before any work, if the factor of all variables would not fit the memory.
+
+        Warns
+        -----
+        UserWarning
+            If the search has not converged, or ended at a bound; if the points around the mode do not cover the
+            posterior of hyperparameters.
+        """
+        self.seed_ = checks.seed(self.seed)
+        with blas_threads(1), step_bar("training", self.progress) as bar:
+            parts = self._prepare(as_pandas_frame(frame))
+            search = Search(self._joint, self._data, flat=self.prior is None, step=bar.update)
+            top = maximised(search)
+            if self.hyperparameters == "mode":
+                self._take_mode(search, parts)
+            else:
+                self._take_average(search, top)
+        self._warn(search)
+        self.coefficients_ = self.summary().iloc[: len(self._design.names)]
+        return self
+
+    def _prepare(self, frame: Any) -> list[sp.csr_array]:
+        """All that is known before training: observations, terms and their joint variables; rows of the terms."""
+        terms, likelihood = self._checked()
+        require_columns(frame, sorted({name for term in terms for name in term.columns}))
+        response, design = read(self.formula, frame)
+        beside = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials", "event"))
+        y, offset = checked_responses(likelihood, response.size, response, *beside)
+        data = Data(y, offset, likelihood, likelihood.unit(y))
+        bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
+        self._require_level(bound, design)
+        named = {name for name in (self.exposure, self.trials, self.event) if isinstance(name, str)}
+        read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
+        self._frame = frame[[name for name in frame.columns if name in read_by]]
+        self._design, self._bound, self._data = design, bound, data
+        parts = [own.rows(frame) for own in bound]
+        self._joint = self._joined(bound, design, parts)
+        return parts
+
+    def _joined(self, bound: list[BoundTerm], design: Design, parts: list[sp.csr_array]) -> Joint:
+        """All variables, with what the posterior will be asked for: observations, and levels of terms."""
+        wide = np.sqrt(np.mean(np.square(design.matrix), axis=0))
+        deviations = _FLAT * self._data.unit / np.maximum(wide, 1e-300)
+        if self.coefficient_deviation is not None:
+            deviations = np.full(wide.size, float(self.coefficient_deviation))
+        empty = Joint(bound, deviations, [])
+        rows = [rows_of(empty, list(parts), design.matrix, self._data.offset.size)]
+        for j, own in enumerate(bound):
+            levels = own.level_rows()
+            alone = [levels if i == j else None for i in range(len(bound))]
+            rows.append(rows_of(empty, alone, None, levels.shape[0]))
+        return Joint(bound, deviations, rows)
+
+    def _take_mode(self, search: Search, parts: list[sp.csr_array]) -> None:
+        """The most probable hyperparameters and coefficients, and the normal distribution around these."""
+        joint, data, design = self._joint, self._data, self._design
+        first = search.at(search.start)
+        p = len(design.names)
+        n = joint.n - p
+        scale = (
+            np.sqrt(first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n)))))
+            if p
+            else np.zeros(0)
+        )
+        alone = Joint(
+            self._bound,
+            np.zeros(0),
+            [rows_of(Joint(self._bound, np.zeros(0), []), list(parts), None, data.offset.size)],
+        )
+        inner = Search(alone, data, flat=self.prior is None, step=search._step)
+        found = maximum_likelihood(inner, design.matrix, first.z[n:], scale)
+        z = np.concatenate([found.at.z, found.coefficients])
+        own = data.known(found.vector[len(joint.parameters) :])
+        alone_sites = found.at.sites(alone)
+        sites = Sites(
+            alone_sites.precision, alone_sites.shift + alone_sites.precision * (design.matrix @ found.coefficients)
+        )
+        at = conditioned(joint, data, found.vector, sites, rounds=False)
+        fitted = at.fitted._replace(mean=joint.a @ z)
+        self._points = [at._replace(mean=z, likelihood=own, fitted=fitted)]
+        self._probabilities = np.ones(1)
+        self._mode, self._sample = found.vector, Sample(found.vector[None], np.ones(1))
+        self.log_marginal_likelihood_ = found.value - inner.log_prior(found.vector)[0]
+        self.converged_ = found.converged
+
+    def _take_average(self, search: Search, top: Any) -> None:
+        """The posterior at points that stand for that of hyperparameters."""
+        points, self._sample, total = explored(search, top, self.seed_)
+        exact = isinstance(self._data.likelihood, NormalNoise)
+        found, log_weights = [], []
+        for point in points:
+            sites = search.at(point.vector).sites(self._joint)
+            own = conditioned(self._joint, self._data, point.vector, sites, rounds=not exact)
+            found.append(own)
+            change = 0.0 if exact else own.log_evidence - point.log_evidence
+            log_weights.append(np.log(point.weight) + change)
+        if not all(own.settled for own in found):
+            warn(
+                "the normal approximation of the posterior had not settled: intervals are uncertain where "
+                "observations are far from all others"
+            )
+        self._points = found
+        self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
+        self._mode = top.vector
+        self.log_marginal_likelihood_ = total
+        self.converged_ = top.converged
+
+    def _warn(self, search: Search) -> None:
+        if not self.converged_:
+            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
+        for own, x, (low, high) in zip(search.parameters, self._mode, search.box, strict=True):
+            if min(x - low, high - x) < 1e-6:
+                end = "smallest" if x - low < high - x else "largest"
+                warn(
+                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
+                    "observations do not determine it; state a prior, or leave out the term"
+                )
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def summary(self) -> Any:
+        """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
+
+        Those of hyperparameters are of the weighted points; with "mode" they have no spread.
+        """
+        self._check_fitted()
+        import pandas
+
+        p = len(self._design.names)
+        law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
+        table: dict[str, Any] = dict(zip(self._design.names, _rows(law), strict=True))
+        parameters = (*self._joint.parameters, *self._data.parameters())
+        vectors, shares = self._sample
+        for k, parameter in enumerate(parameters):
+            values = np.array([parameter.value(x) for x in vectors[:, k]])
+            mean = float(shares @ values)
+            sd = float(np.sqrt(shares @ np.square(values - mean)))
+            table[parameter.name] = [mean, sd, *_weighted_quantiles(values, shares, _QUANTILES)]
+        return pandas.DataFrame.from_dict(table, orient="index", columns=["mean", "sd", *map(str, _QUANTILES)])
+
+    def effects(self, term: int) -> Any:
+        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the latent scale."""
+        self._check_fitted()
+        import pandas
+
+        number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
+        own = self._bound[number]
+        levels = own.level_rows()
+        alone = [levels if j == number else None for j in range(len(self._bound))]
+        law = self._law(rows_of(self._joint, alone, None, levels.shape[0]))
+        names = [axis.column for axis in own.axes]
+        index = (
+            pandas.MultiIndex.from_tuples(own.levels, names=names)
+            if len(names) > 1
+            else pandas.Index(own.levels, name=names[0], tupleize_cols=False)
+        )
+        return pandas.DataFrame(_rows(law), index=index, columns=["mean", "sd", *map(str, _QUANTILES)])
+
+    def predict(
+        self, frame: Any = None, *, return_std: Any = False, quantiles: Any = None, latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:  # fmt: skip
+        """The expected observation for each row of a frame, per unit of exposure or trial; of the fit by default.
+
+        Parameters
+        ----------
+        frame : DataFrame, optional
+            With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
+            have the prior's spread.
+        return_std : bool
+        quantiles : sequence of float, optional
+        latent : bool
+            The linear predictor instead.
+        as_frame : bool
+            A data frame with the frame's index.
+        """
+        law, index = self._marginals(frame)
+        levels = None if quantiles is None else checked_levels(quantiles, return_std)
+        if levels is not None:
+            likelihood = law.parts[0].likelihood
+            found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
+            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
+        else:
+            mean, variance = _moments(law) if latent else law.response()
+            columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
+        if as_frame:
+            import pandas
+
+            return pandas.DataFrame(columns, index=index)
+        if levels is not None:
+            return found
+        return (mean, columns["std"]) if return_std else mean
+
+    def probability(self, frame: Any = None, *, above: Any = None, below: Any = None) -> np.ndarray:
+        """The posterior probability that the expected observation lies above, below, or between two values."""
+        law, _ = self._marginals(frame)
+        low, high = checked_bounds(above, below)
+        likelihood = law.parts[0].likelihood
+        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
+
+    def sample(
+        self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
+    ) -> np.ndarray:
+        """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
+        self._check_fitted()
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
+        blocks = []
+        for k, point in enumerate(self._points):
+            count = int((which == k).sum())
+            if count:
+                rows = self._rows(frame, point)
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((self._joint.n, count)))
+                eta = rows.known @ z + rows.more(rng, count)
+                blocks.append(eta if latent else point.likelihood.mean(eta))
+        return np.concatenate(blocks, axis=1)[:, rng.permutation(n_samples)]
+
+    def loo(self) -> LeaveOneOut:
+        """Densities of each observation given all others, and probability integral transforms, without refits."""
+        self._check_fitted()
+        return leave_one_out(self._points, self._probabilities, self._data)
+
+    def waic(self) -> Waic:
+        """The widely applicable information criterion."""
+        self._check_fitted()
+        return waic(self._points, self._probabilities, self._data)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
+        self._check_fitted()
+        if frame is None:
+            parts = [Marginals(own.fitted.mean, own.fitted.variance, own.likelihood) for own in self._points]
+            return MarginalMixture(parts, self._probabilities), None
+        frame = as_pandas_frame(frame)
+        parts = []
+        for point in self._points:
+            rows = self._rows(frame, point)
+            variance = rows.variances(self._joint, point)
+            parts.append(Marginals(rows.known @ point.mean, variance, point.likelihood))
+        return MarginalMixture(parts, self._probabilities), frame.index
+
+    def _law(self, rows: sp.csr_array) -> MarginalMixture:
+        """The distributions of rows that the pattern holds."""
+        asked = self._joint.layout.rows(rows)
+        parts = [
+            Marginals(rows @ own.mean, np.maximum(own.factor.variances(asked), 0.0), own.likelihood)
+            for own in self._points
+        ]
+        return MarginalMixture(parts, self._probabilities)
+
+    def _rows(self, frame: Any, point: Gaussian) -> PredictedRows:
+        if frame is None:
+            return PredictedRows(self._joint.a, [])
+        frame = as_pandas_frame(frame)
+        require_columns(frame, sorted({name for own in self._bound for axis in own.axes for name in axis.columns}))
+        n = len(self._joint.parameters)
+        found = [own.extension(frame, self._joint.values(point.vector[:n], own)) for own in self._bound]
+        known = rows_of(self._joint, [own.old for own in found], self._design.of(frame), len(frame))
+        scales = [self._joint.values(point.vector[:n], own)[own.deviation.name] for own in self._bound]
+        more = [(own, scale) for own, scale in zip(found, scales, strict=True) if own.new.shape[1]]
+        return PredictedRows(known, more)
+
+    def _checked(self) -> tuple[list[Term], Likelihood]:
+        terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+        for term in terms:
+            if not isinstance(term, Term):
+                raise checks.type_error(
+                    "terms", f"must hold Nodes, Steps, Groups or products of these, got {checks.describe(term)}"
+                )
+        checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
+        checks.flag("progress", self.progress)
+        if self.prior not in ("default", None):
+            raise checks.value_error(
+                "prior",
+                f"must be 'default' or None; terms have priors of their own, got {checks.describe(self.prior)}",
+            )
+        if self.coefficient_deviation is not None:
+            checks.number("coefficient_deviation", self.coefficient_deviation, low=0, include_low=False)
+        if isinstance(self.likelihood, str):
+            name = checks.choice("likelihood", self.likelihood, ("gaussian", *LIKELIHOODS))
+            return terms, NormalNoise() if name == "gaussian" else LIKELIHOODS[name]()
+        found = checked_likelihood(self.likelihood)
+        assert found is not None
+        return terms, found
+
+    @staticmethod
+    def _require_level(bound: list[BoundTerm], design: Design) -> None:
+        """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
+        intrinsic = [own.label for own in bound if len(own.axes) == 1 and own.structure.constraints.shape[0]]
+        ones = np.ones(design.matrix.shape[0])
+        if not intrinsic:
+            return
+        if design.names:
+            left = ones - design.matrix @ np.linalg.lstsq(design.matrix, ones, rcond=None)[0]
+            if np.abs(left).max() < 1e-8:
+                return
+        warn(
+            f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the level of the "
+            "observations is then 0; write '1 +' in the formula"
+        )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_points"):
+            raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
+
+
+def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, levels: Sequence[float]) -> list[Any]:
+    """Quantiles of weighted values, interpolated between them."""
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(shares[order])
+    return np.interp(levels, ends - 0.5 * shares[order], values[order]).tolist()
+
+
+def _units(n: int, places: np.ndarray) -> sp.csr_array:
+    """Unit rows."""
+    m = places.size
+    return sp.csr_array((np.ones(m), (np.arange(m), places)), shape=(m, n))
+
+
+def _moments(law: MarginalMixture) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of eta."""
+    means = np.array([part.mean for part in law.parts])
+    mean = law.centre
+    return mean, law.probabilities @ (np.array([part.variance for part in law.parts]) + np.square(means - mean))
+
+
+def _rows(law: MarginalMixture) -> np.ndarray:
+    """Mean, sd and quantiles of each row."""
+    mean, variance = _moments(law)
+    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])

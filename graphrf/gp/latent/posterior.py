@@ -1,0 +1,66 @@
+"""The posterior of all variables: normal for known hyperparameters, and a mixture of these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.gp.latent import moments
+from graphrf.gp.latent.data import Data
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.posterior.approximation.expectation import Normal, Sites
+from graphrf.gp.terms.joint import Joint, JointFactor
+
+
+class Gaussian(NamedTuple):
+    """z ~ N(mean, S), for known hyperparameters.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (n,)
+    factor : JointFactor
+        Of S^-1.
+    vector : ndarray
+        Coordinates of all hyperparameters.
+    likelihood : Likelihood
+    sites : Sites
+        Precisions and shifts of the rows of A.
+    fitted : Normal
+        Means and variances of eta at the observations.
+    log_evidence : float
+    settled : bool
+    """
+
+    mean: np.ndarray
+    factor: JointFactor
+    vector: np.ndarray
+    likelihood: Likelihood
+    sites: Sites
+    fitted: Normal
+    log_evidence: float
+    settled: bool
+
+
+def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool) -> Gaussian:
+    """The posterior at coordinates of hyperparameters, from some sites; they stay as they are without `rounds`."""
+    n = len(joint.parameters)
+    likelihood = data.known(vector[n:])
+    if rounds:
+        at = moments.found(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
+        own = at.approximation
+        return Gaussian(at.z, at.factor, vector, likelihood, own.sites, own.normal, own.log_evidence, own.settled)
+    prior = moments.JointPrior(joint, joint.prior(vector[:n]))
+    fitted = prior.condition(*sites)
+    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
+
+
+def rows_of(joint: Joint, parts: list[sp.csr_array | None], design: np.ndarray | None, m: int) -> sp.csr_array:
+    """Rows for all variables from those of each term, and of the coefficients; None is 0."""
+    blocks = [
+        sp.csr_array((m, term.structure.size)) if part is None else part
+        for term, part in zip(joint.terms, parts, strict=True)
+    ]
+    own = np.zeros((m, joint.n - int(joint.starts[-1]))) if design is None else design
+    return sp.csr_array(sp.hstack([*blocks, sp.csr_array(own)], format="csr"))

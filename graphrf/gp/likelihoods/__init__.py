@@ -1,0 +1,1 @@
+"""Likelihoods: distributions of an observation given the latent value at its node."""

@@ -1,0 +1,13 @@
+"""Terms of latent Gaussian models, which add and multiply; their priors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphrf._base import lazy
+
+if TYPE_CHECKING:
+    from graphrf.gp.terms.parameters import BetaPrior as BetaPrior
+    from graphrf.gp.terms.parameters import PenalisedDeviation as PenalisedDeviation
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, {"parameters": "BetaPrior PenalisedDeviation"})

@@ -1,0 +1,196 @@
+"""Along: a field along the edges of a metric graph as a term."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf.gp.metric.field import ENDS
+from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
+from graphrf.gp.metric.pieces import Pieces
+from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.terms.edge_structure import EdgeStructure
+from graphrf.gp.terms.parameters import Parameter, checked_prior
+from graphrf.gp.terms.structure import Values
+from graphrf.gp.terms.term import Term
+
+# Points of Simpson's rule along a stretch.
+_POINTS = 9
+# Of places, in lengths of roads.
+_APART = 1e-3
+# The range of lengthscales, in lengths of roads.
+_RANGE = (1e-2, 1e3)
+
+
+@dataclass(frozen=True)
+class Along(Term):
+    r"""A Whittle-Matern field of order 1 or 2 along the edges of a metric graph, with variance \sigma^2 on lines.
+
+    Parameters
+    ----------
+    streets : MetricGraph
+    alpha : {1, 2}
+        The order: 1 has the exponential covariance along a line, 2 the Matern covariance of smoothness 3/2, whose
+        derivatives are continuous along edges. Places of order 2 are rounded to thousandths of
+        `streets.road_length`.
+    edge, distance : str
+        The columns with the edges, (u, v), (u, v, key) or numbers, and the distances from u along them. A distance
+        may be a pair of distances: the mean over that stretch, by Simpson's rule on nine points.
+    ends : {"stationary", "free"}
+        Ends of degree 1: as if an endless edge went on, or with the derivative 0.
+    prior : mapping, optional
+        Priors by name: `sd` and `lengthscale`, in units of the distances. Default: `PenalisedDeviation()`, and a
+        log-normal with median `streets.road_length` and factor 4.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.gp import Along
+    >>> streets = grf.gp.MetricGraph([0, 1], [1, 2], [120.0, 80.0])
+    >>> Along(streets, alpha=2, edge="street", distance="metres").label
+    'street:metres'
+
+    Source: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs".
+    """
+
+    streets: MetricGraph
+    alpha: int = 2
+    edge: str = "edge"
+    distance: str = "distance"
+    ends: str = "stationary"
+    prior: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        require_metric_graph(self.streets)
+        if self.alpha not in (1, 2):
+            raise checks.value_error("alpha", f"must be 1 or 2, got {checks.describe(self.alpha)}")
+        checks.choice("ends", self.ends, ENDS)
+        for name in self.prior or ():
+            if name not in ("sd", "lengthscale"):
+                raise checks.value_error("prior", f"must be of sd and lengthscale, got one of {name!r}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.edge, self.distance)
+
+    def axes(self, frame: Any) -> tuple[Axis, ...]:
+        return (EdgeAxis(self, frame),)
+
+
+class EdgeAxis(Axis):
+    """Places along edges: those of the data."""
+
+    def __init__(self, term: Along, frame: Any) -> None:
+        self.column, self._term = term.edge, term
+        self.levels = labels_in(self.cells(frame))
+        unit = term.streets.road_length
+        prior = checked_prior("lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0)))
+        low, high = (end * unit for end in _RANGE)
+        name = f"lengthscale({term.label})"
+        self._lengthscale = Parameter(name, "positive", unit, low, high, prior, ("lengthscale", id(term)))
+        self._pieces = self._cut(self.levels)
+        self.structure = self._structure(self._pieces)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self._term.columns
+
+    def cells(self, frame: Any) -> list[Any]:
+        """Places (u, v, key, distance), or dictionaries of places and weights where distances are stretches."""
+        return [
+            _stretch(edge, distance) if isinstance(distance, tuple | list) else _place(edge, distance)
+            for edge, distance in zip(
+                _list(frame[self._term.edge]), _list(frame[self._term.distance]), strict=True
+            )
+        ]
+
+    @property
+    def lookup(self) -> Mapping[Hashable, int]:
+        """The vertex of each place."""
+        return dict(zip(self.levels, self._pieces.where.tolist(), strict=True))
+
+    def extension(self, values: Any, hyperparameters: Values) -> Extension:
+        known = self.lookup
+        labels = [label for label in labels_in(values) if label not in known]
+        if not labels:
+            return super().extension(values, hyperparameters)
+        pieces = self._cut([*self.levels, *labels])
+        structure = self._structure(pieces)
+        nodes = self._term.streets.n_nodes
+        # the vertices of the fit among those of all places
+        kept = np.concatenate([np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)])
+        kept[self._pieces.where] = pieces.where[: len(self.levels)]
+        old = self._variables(structure, kept)
+        new = np.setdiff1d(np.arange(structure.size), old)
+        index = dict(zip(labels, pieces.where[len(self.levels) :].tolist(), strict=True))
+        place = np.full(structure.size, -1)
+        place[new] = np.arange(new.size)
+        whole = structure.precision(hyperparameters)
+        precision = sp.csr_array(whole[new][:, new])
+        known_part, new_part, _ = self._read(values, index, structure.size)
+        known_part = sp.csr_array(known_part)
+        # a new place that is a vertex of the fit is none of the new variables
+        both = sp.csr_array(new_part[:, old] + known_part)
+        if not new.size:
+            return Extension(both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0)))
+        mean = -np.asarray(sp.linalg.spsolve(sp.csc_array(precision), sp.csc_array(whole[new][:, old])).todense())
+        part = sp.csr_array(new_part[:, new])
+        return Extension(sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size)))
+
+    def _variables(self, structure: EdgeStructure, vertices: np.ndarray) -> np.ndarray:
+        """The variables at some vertices, in the order of the fit: values, and then derivatives."""
+        if self._term.alpha == 1:
+            return vertices
+        n = structure.pieces.n_nodes
+        own = [n + np.flatnonzero(structure.derivatives == vertex) for vertex in vertices[self._owners()]]
+        return np.concatenate([vertices, *own])
+
+    def _owners(self) -> np.ndarray:
+        """The vertices of the fit that have derivatives, each once."""
+        assert isinstance(self.structure, EdgeStructure)
+        return np.unique(self.structure.derivatives)
+
+    def _cut(self, places: Sequence[Hashable]) -> Pieces:
+        """The edges cut at places; for order 2 at the nearest of points that are `_APART` apart.
+
+        Pieces x long take x^3 of the digits of the precision, and a field of order 2 differs by about x between
+        their ends, in deviations: points that are nearer count as one.
+        """
+        streets = self._term.streets
+        found = streets.places(list(places))
+        if self._term.alpha == 2:
+            step = _APART * streets.road_length
+            inside = found.edge >= 0
+            length = np.where(inside, streets.length[found.edge], 0.0)
+            distance = np.round(found.distance / step) * step
+            distance = np.where(length - distance < 0.75 * step, length, distance)
+            found = found._replace(distance=np.where(inside, distance, found.distance))
+        return streets.cut(found)
+
+    def _structure(self, pieces: Pieces) -> EdgeStructure:
+        stationary = self._term.ends == "stationary"
+        return EdgeStructure(pieces, self._term.alpha, stationary=stationary, lengthscale=self._lengthscale)
+
+
+def _place(edge: Any, distance: Any) -> tuple[Any, ...]:
+    """A place as `MetricGraph.places` reads it."""
+    return (*edge, float(distance)) if isinstance(edge, tuple) else (int(edge), float(distance))
+
+
+def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
+    """Places along a stretch, with the weights of Simpson's rule."""
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise checks.value_error("distance", f"must be a number or an increasing pair, got {ends!r}")
+    weights = np.ones(_POINTS)
+    weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
+    places = [_place(edge, own) for own in np.linspace(ends[0], ends[1], _POINTS)]
+    return dict(zip(places, (weights / weights.sum()).tolist(), strict=True))
+
+
+def _list(column: Any) -> list[Any]:
+    return column.tolist() if hasattr(column, "tolist") else list(column)

@@ -1,0 +1,193 @@
+r"""All variables of a latent Gaussian model at once: one sparse precision with one order of elimination.
+
+z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, I / b^2) on the subspace
+C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W A. On the subspace
+
+.. math:: S = P^{-1} - V M^{-1} V^\top, \quad V = P^{-1} C^\top, \quad M = C V
+
+takes the place of P^-1.
+
+Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.gp.terms.layout import Layout, Rows
+from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.terms.term import BoundTerm
+
+
+class Prior(NamedTuple):
+    """Q and log |Q| on the subspace, for known hyperparameters."""
+
+    precision: sp.csr_array
+    log_determinant: float
+
+
+class Slope(NamedTuple):
+    """The derivatives of Q and of log |Q| in a coordinate."""
+
+    precision: sp.csr_array
+    log_determinant: float
+
+
+class Joint:
+    """The variables of some terms and coefficients.
+
+    Parameters
+    ----------
+    terms : sequence of BoundTerm
+    deviations : ndarray, shape (p,)
+        Those of the prior of the coefficients.
+    rows : sequence of csr_array
+        Matrices with n columns: what the posterior is asked for. The first is A; without any there is no
+        posterior.
+    """
+
+    def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
+        self.terms = tuple(terms)
+        self._deviations = deviations
+        sizes = [term.structure.size for term in terms]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        self.n = int(self.starts[-1]) + deviations.size
+        self.parameters = _distinct(self.terms)
+        self.constraints = self._constraints()
+        self._rows = tuple(rows)
+        if not rows:
+            return
+        start = self.vector([parameter.start for parameter in self.parameters])
+        self.layout = Layout.of([self.prior(start).precision, *(abs(own).T @ abs(own) for own in rows)])
+        self.a, self.observed = rows[0], self.layout.rows(rows[0])
+
+    def with_rows(self, rows: sp.csr_array) -> Joint:
+        """The same variables, of whose posterior more is asked."""
+        return Joint(self.terms, self._deviations, [*self._rows, rows])
+
+    @property
+    def seconds(self) -> float:
+        """About how long a factorisation takes."""
+        return self.layout.elimination.seconds + 1e-3
+
+    def vector(self, values: Sequence[float]) -> np.ndarray:
+        """Coordinates of values, one for each parameter."""
+        return np.array([own.coordinate(value) for own, value in zip(self.parameters, values, strict=True)])
+
+    def values(self, vector: np.ndarray, term: BoundTerm) -> dict[str, float]:
+        """A term's hyperparameters at a vector of coordinates, by name."""
+        own = (*term.structure.parameters, term.deviation)
+        return {parameter.name: parameter.value(vector[self._place(parameter)]) for parameter in own}
+
+    def prior(self, vector: np.ndarray) -> Prior:
+        """Q at a vector of coordinates."""
+        blocks, total = [], -2 * float(np.log(self._deviations).sum())
+        for term in self.terms:
+            values = self.values(vector, term)
+            variance, own = values[term.deviation.name] ** 2, term.structure
+            block = own.precision(values) / variance
+            blocks.append(block if own.flat is None else block + own.flat)
+            total += own.log_determinant(values) - (own.free - own.n_flat) * float(np.log(variance))
+        blocks.append(sp.diags_array(self._deviations**-2.0))
+        return Prior(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
+
+    def slopes(self, vector: np.ndarray) -> list[Slope]:
+        """The derivatives of Q in each coordinate."""
+        result = []
+        for place in range(len(self.parameters)):
+            total, matrix = 0.0, sp.csr_array((self.n, self.n))
+            for j, term in enumerate(self.terms):
+                own, values = term.structure, self.values(vector, term)
+                variance = values[term.deviation.name] ** 2
+                if self._place(term.deviation) == place:
+                    block, change = -2.0 * own.precision(values), -2.0 * (own.free - own.n_flat)
+                elif any(self._place(mine) == place for mine in own.parameters):
+                    mine = next(mine for mine in own.parameters if self._place(mine) == place)
+                    block, change = own.slopes(values, mine)
+                else:
+                    continue
+                matrix = matrix + self._placed(block / variance, j)
+                total += change
+            result.append(Slope(sp.csr_array(matrix), total))
+        return result
+
+    def posterior(self, prior: Prior, weights: np.ndarray) -> JointFactor:
+        """The factor of P for weights of the rows of A."""
+        lower = self.observed.pairs @ weights
+        kept, places = self.layout.places(prior.precision)
+        lower[places] += prior.precision.data[kept]
+        return JointFactor(self.layout, lower, self.constraints)
+
+    def _place(self, parameter: Parameter) -> int:
+        return next(place for place, own in enumerate(self.parameters) if own.key == parameter.key)
+
+    def _placed(self, block: sp.csr_array, j: int) -> sp.csr_array:
+        """A block of a term among all variables."""
+        block = sp.coo_array(block)
+        places = block.row + self.starts[j], block.col + self.starts[j]
+        return sp.csr_array((block.data, places), shape=(self.n, self.n))
+
+    def _constraints(self) -> sp.csr_array:
+        """C of all terms."""
+        held = [term.structure.constraints for term in self.terms]
+        wide = sp.block_diag([*held, sp.csr_array((0, self._deviations.size))], format="csr")
+        return sp.csr_array(wide)
+
+
+class JointFactor:
+    """The inverse of P on the subspace C z = 0.
+
+    Parameters
+    ----------
+    layout : Layout
+    lower : ndarray
+        The entries of P, as the layout has them.
+    constraints : csr_array, shape (k, n)
+    """
+
+    def __init__(self, layout: Layout, lower: np.ndarray, constraints: sp.csr_array) -> None:
+        self.layout, self._c = layout, constraints
+        self._factor = layout.factor(lower)
+        self._v = self._factor.solve(constraints.toarray().T)
+        self._m = constraints @ self._v if constraints.shape[0] else np.zeros((0, 0))
+        self._inverse = np.linalg.inv(self._m)
+        held = (constraints @ constraints.T).toarray()
+        self.log_determinant = self._factor.log_determinant + float(
+            np.linalg.slogdet(self._m)[1] - np.linalg.slogdet(held)[1]
+        )
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """S b for b of shape (n,) or (n, p)."""
+        found = self._factor.solve(rhs)
+        return np.asarray(found - self._v @ (self._inverse @ (self._c @ found)))
+
+    def trace(self, other: sp.csr_array) -> float:
+        """trace(S B) of a symmetric matrix whose pattern P's holds."""
+        inverse = self._factor.selected_inverse() * self.layout.twice
+        kept, places = self.layout.places(other)
+        whole = float(inverse[places] @ other.data[kept])
+        return whole - float(np.sum(self._inverse * (self._v.T @ (other @ self._v))))
+
+    def variances(self, rows: Rows) -> np.ndarray:
+        """The diagonal of R S R^T."""
+        inverse = self._factor.selected_inverse() * self.layout.twice
+        held = rows.matrix @ self._v
+        return np.asarray(rows.pairs.T @ inverse - np.einsum("ik,kl,il->i", held, self._inverse, held))
+
+    def draws(self, z: np.ndarray) -> np.ndarray:
+        """Draws from N(0, S) of standard normals z of shape (n, p)."""
+        x = self._factor.root(z)
+        return np.asarray(x - self._v @ (self._inverse @ (self._c @ x)))
+
+
+def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
+    """The parameters of all terms, each once."""
+    found: dict[object, Parameter] = {}
+    for term in terms:
+        for own in (*term.structure.parameters, term.deviation):
+            found.setdefault(own.key, own)
+    return tuple(found.values())

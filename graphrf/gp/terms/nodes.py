@@ -1,0 +1,112 @@
+"""Nodes: a field on the nodes of a graph as a term."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.gp.terms.axis import Axis
+from graphrf.gp.terms.node_structure import NodeStructure
+from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
+from graphrf.gp.terms.term import Term
+from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.operators.precision.markov import require_sparse_precision
+
+# Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
+_PRIORS: Mapping[str, Any] = {"lengthscale": (3.0, 3.0), "mixing": BetaPrior(), "dependence": (9.0, 6.0)}
+_SHARES = (1e-4, 1 - 1e-4)
+
+
+@dataclass(frozen=True)
+class Nodes(Term):
+    r"""A field on a graph: f ~ N(0, \sigma^2 K), one value for each node.
+
+    Parameters
+    ----------
+    graph : Graph, undirected
+    kernel : Kernel
+        One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, `Matern` or `RegularizedLaplacian`. Terms
+        with the same kernel object share its hyperparameters. Kernels that are functions of the Laplacian are
+        divided by their mean variance.
+    by : str
+        The column with the nodes' names. A cell may be a list of nodes, whose mean it stands for, or a dictionary
+        of nodes and weights.
+    prior : mapping, optional
+        Priors by name: `sd` and the kernel's hyperparameters. Default: `PenalisedDeviation()` of the standard
+        deviation, a log-normal lengthscale with median 3 edges and factor 3, a uniform mixing, and odds of the
+        dependence with median 9 and factor 6.
+    fixed : tuple of str
+        Hyperparameters of the kernel that stay as they are.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> from graphrf.gp import Nodes
+    >>> districts = grf.load_graph([("Ayr", "Bute"), ("Bute", "Clyde")])
+    >>> Nodes(districts, grf.BYM2(), by="district").label
+    'district'
+    """
+
+    graph: Graph
+    kernel: Kernel
+    by: str = "node"
+    prior: Mapping[str, Any] | None = None
+    fixed: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, Graph):
+            raise checks.type_error("graph", f"must be a graphrf.Graph, got {checks.describe(self.graph)}")
+        self.graph.require_undirected("a field on its nodes")
+        require_sparse_precision(require_kernel(self.kernel))
+        self.kernel.check_graph(self.graph)
+        known = ("sd", *self.trained)
+        for name in self.prior or ():
+            if name not in known:
+                raise checks.value_error("prior", f"must be of {', '.join(known)}, got one of {name!r}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.by,)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The kernel's hyperparameters that are trained; smoothness and powers are not."""
+        own = (name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares)
+        return tuple(name for name in own if name not in self.fixed)
+
+    def axes(self, frame: Any) -> tuple[Axis, ...]:
+        return (NodeAxis(self),)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those of the kernel, shared by all terms with this kernel object."""
+        return tuple(self._parameter(name) for name in self.trained)
+
+    def _parameter(self, name: str) -> Parameter:
+        kind = "share" if name in self.kernel.shares else "positive"
+        low, high, unit = *_SHARES, 1.0
+        if name == "lengthscale":
+            unit = lengthscale_unit(self.graph, self.kernel.laplacian)
+            low, high = (end * unit for end in LENGTHSCALES)
+        prior = (self.prior or {}).get(name, _PRIORS[name])
+        if kind == "share" or prior is None:
+            prior = checked_prior(name, kind, prior)
+        else:
+            median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
+            prior = (median * unit, factor)
+        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "share"))))
+        return Parameter(f"{name}({self.by})", kind, start, low, high, prior, (name, id(self.kernel)))
+
+
+class NodeAxis(Axis):
+    """The nodes of a graph."""
+
+    def __init__(self, term: Nodes) -> None:
+        self.column = term.by
+        self.levels = list(term.graph.nodes)
+        self.structure = NodeStructure(term.graph, term.kernel, term.parameters(), term.trained)

@@ -1,0 +1,151 @@
+"""Hyperparameters of terms: their coordinates, on which a search is unbounded, and their priors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaln, expit, log_expit, logit
+
+from graphrf._base import checks
+from graphrf.gp.model.prior import PenalisedMixing
+
+# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as good as flat.
+_LARGEST = 1e6
+
+
+@dataclass(frozen=True)
+class PenalisedDeviation:
+    r"""The penalised-complexity prior of a standard deviation: exponential, towards a model without the term.
+
+    .. math:: p(\sigma) = \lambda e^{-\lambda \sigma}, \quad
+              \lambda = -\log(\mathrm{probability}) / \mathrm{upper}.
+
+    Parameters
+    ----------
+    upper : float
+        In units of the linear predictor.
+    probability : float in (0, 1)
+        Of a deviation above `upper`.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.PenalisedDeviation(1.0, 0.01)     # a deviation above 1 has probability 0.01
+
+    Source: Simpson et al. 2017, "Penalising Model Component Complexity", Sec. 3.3.
+    """
+
+    upper: float = 2.0
+    probability: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.number("upper", self.upper, low=0, include_low=False)
+        checks.number("probability", self.probability, low=0, high=1, include_low=False, include_high=False)
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density of the deviation's logarithm, and its derivative."""
+        rate = -math.log(self.probability) / self.upper
+        value = math.exp(log_value)
+        return math.log(rate) - rate * value + log_value, 1.0 - rate * value
+
+
+@dataclass(frozen=True)
+class BetaPrior:
+    """A beta distribution of a share between 0 and 1.
+
+    Parameters
+    ----------
+    a, b : float
+        (1, 1) is uniform; (1/2, 1/2) is Jeffreys' prior of a proportion.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.BetaPrior(0.5, 0.5)
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            checks.number(name, getattr(self, name), low=0, include_low=False)
+
+    def log_density(self, log_odds: float) -> tuple[float, float]:
+        """Log density of the share's log odds, and its derivative."""
+        value = self.a * float(log_expit(log_odds)) + self.b * float(log_expit(-log_odds))
+        share = float(expit(log_odds))
+        return value - float(betaln(self.a, self.b)), self.a * (1 - share) - self.b * share
+
+
+Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
+
+
+class Parameter(NamedTuple):
+    """A hyperparameter that is trained.
+
+    Attributes
+    ----------
+    name : str
+    kind : "positive", "share" or "correlation"
+        Between 0 and infinity, 0 and 1, -1 and 1: its coordinate is a logarithm, log odds, or those of
+        (1 + value) / 2.
+    start : float
+    low, high : float
+        The range of the search.
+    prior : Prior
+        Of the coordinate: a pair (median, factor) as in `HyperparameterPrior`, or another; None is flat.
+    key : object
+        Parameters with equal keys are one.
+    """
+
+    name: str
+    kind: str
+    start: float
+    low: float
+    high: float
+    prior: Any
+    key: Any
+
+    def coordinate(self, value: float) -> float:
+        """The coordinate of a value."""
+        if self.kind == "positive":
+            return math.log(value)
+        return float(logit(value if self.kind == "share" else 0.5 * (1 + value)))
+
+    def value(self, coordinate: float) -> float:
+        """The value at a coordinate."""
+        if self.kind == "positive":
+            return math.exp(coordinate)
+        share = float(expit(coordinate))
+        return share if self.kind == "share" else 2 * share - 1
+
+    def log_prior(self, coordinate: float) -> tuple[float, float]:
+        """Log density of the coordinate, and its derivative; 0 without a prior."""
+        if self.prior is None:
+            return 0.0, 0.0
+        if isinstance(self.prior, tuple):
+            odds = self.prior[0]
+            width = math.log(self.prior[1])
+            z = (coordinate - math.log(odds)) / width
+            return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
+        value, slope = self.prior.log_density(np.float64(coordinate))
+        return float(value), float(slope)
+
+
+def checked_prior(name: str, kind: str, prior: Any) -> Prior:
+    """A prior that serves a parameter of this kind."""
+    allowed: tuple[type[Any], ...] = (PenalisedDeviation,) if kind == "positive" else (BetaPrior, PenalisedMixing)
+    if prior is None or isinstance(prior, allowed):
+        return prior
+    if not isinstance(prior, tuple | list) or len(prior) != 2:
+        names = " or ".join(each.__name__ for each in allowed)
+        raise checks.type_error(
+            "prior", f"of {name!r} must be (median, factor), a {names}, or None, got {checks.describe(prior)}"
+        )
+    median = checks.number(f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False)
+    factor = checks.number(f"the factor of {name}", prior[1], low=1, high=_LARGEST, include_low=False)
+    return median, factor

@@ -1,0 +1,168 @@
+r"""Priors along an axis: autoregressions, random walks, a seasonal pattern, and a Matern process.
+
+With increments d between neighbouring levels in units of the smallest one, x has
+
+.. math:: \text{ar1: } x_{k+1} = \rho^{d} x_k + \sqrt{1 - \rho^{2d}}\, e, \quad
+          \text{rw1: } x_{k+1} - x_k = \sqrt{d}\, e, \quad
+          \text{rw2: } x_{k+1} - 2 x_k + x_{k-1} = e, \quad
+          \text{seasonal: } x_k + \dots + x_{k+s-1} = e,
+
+with independent standard normal e. Random walks sum to zero and are scaled: the geometric mean of their variances
+(of rw2 without its slope) is 1 (Sorbye and Rue 2014), so that a deviation means the same for all numbers of
+levels.
+
+Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 3.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.terms.structure import Structure, Values, no_constraints
+from graphrf.gp.time.kernels import MaternTime
+
+# The deviation of what a prior leaves open, in units of the linear predictor: as good as flat.
+FLAT = 1e3
+
+
+class Autoregression(Structure):
+    """ar1: stationary, with variance 1."""
+
+    def __init__(self, increments: np.ndarray, correlation: Parameter) -> None:
+        self.size = increments.size + 1
+        self.parameters = (correlation,)
+        self.constraints = no_constraints(self.size)
+        self._increments = increments
+
+    def precision(self, values: Values) -> sp.csr_array:
+        rho = values[self.parameters[0].name]
+        own = np.sign(rho) ** np.round(self._increments) * abs(rho) ** self._increments
+        rest = 1 / self._unexplained(rho)
+        diagonal = np.concatenate([[1.0], rest])
+        diagonal[:-1] += own**2 * rest
+        return _tridiagonal(diagonal, -own * rest)
+
+    def log_determinant(self, values: Values) -> float:
+        return -float(np.log(self._unexplained(values[self.parameters[0].name])).sum())
+
+    def _unexplained(self, rho: float) -> np.ndarray:
+        """The variance of each value given the one before."""
+        return np.asarray(1 - abs(rho) ** (2 * self._increments))
+
+
+class RandomWalk(Structure):
+    """rw1 or rw2, whose values sum to zero.
+
+    rw2 knows nothing of its slope: the difference of its ends has a flat prior, or where `closed`, the slope is 0.
+    """
+
+    def __init__(
+        self, increments: np.ndarray, order: int, *, closed: bool = False, like: RandomWalk | None = None
+    ) -> None:
+        n = increments.size + 1
+        self.size = n
+        self.scale = 1.0
+        if order == 1:
+            roots = 1 / np.sqrt(increments)
+            steps = sp.diags_array([-roots, roots], offsets=[0, 1], shape=(n - 1, n))
+        else:
+            ones = np.ones(n - 2)
+            steps = sp.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(n - 2, n))
+        plain = sp.csr_array(steps.T @ steps)
+        if like is not None:
+            self._matrix = sp.csr_array(like.scale * plain)
+            return
+        values, vectors = np.linalg.eigh(plain.toarray())
+        variances = (vectors[:, order:] ** 2) @ (1 / values[order:])
+        self.scale = scale = math.exp(float(np.log(variances).mean()))
+        held: list[np.ndarray] = [np.ones(n)]
+        if order == 2 and closed:
+            held.append(np.arange(n) - 0.5 * (n - 1))
+        elif order == 2:
+            ends = np.zeros((1, n))
+            ends[0, [0, -1]] = -1.0, 1.0
+            self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
+        self.constraints = sp.csr_array(np.array(held))
+        # 1 b^T + b 1^T is 0 where values sum to zero; a small b leaves the matrix definite. In the middle, a slope
+        # adds nothing to the variance.
+        middle = np.zeros(n)
+        middle[[(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
+        spread = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
+        lift = np.outer(middle, np.ones(n)) / (n * spread)
+        self._matrix = sp.csr_array(scale * plain + sp.csr_array(lift + lift.T))
+        self._log_determinant = super().log_determinant({}) if not (order == 2 and closed) else 0.0
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return self._matrix
+
+    def log_determinant(self, values: Values) -> float:
+        return self._log_determinant
+
+
+class Seasonal(Structure):
+    """Sums over a period are near 0; the pattern itself has a flat prior."""
+
+    def __init__(self, size: int, period: int) -> None:
+        self.size = size
+        self.constraints = no_constraints(size)
+        sums = sp.diags_array([np.ones(size)] * period, offsets=range(period), shape=(size - period + 1, size))
+        self._matrix = sp.csr_array(sums.T @ sums)
+        first = np.zeros(size)
+        first[: period - 1] = FLAT**-2
+        self.flat, self.n_flat = sp.csr_array(sp.diags_array(first)), period - 1
+        self._log_determinant = super().log_determinant({})
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return self._matrix
+
+    def log_determinant(self, values: Values) -> float:
+        return self._log_determinant
+
+
+class MaternSteps(Structure):
+    """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their derivatives."""
+
+    def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
+        self._increments, self._nu = np.diff(times), nu
+        self._states = int(nu + 0.5)
+        self.size = self._states * times.size
+        self.parameters = (lengthscale,)
+        self.constraints = no_constraints(self.size)
+
+    def precision(self, values: Values) -> sp.csr_array:
+        kernel = MaternTime(values[self.parameters[0].name], self._nu)
+        d, m = self._states, self._increments.size
+        transitions, stationary = kernel.transition(self._increments), kernel.stationary()
+        noise = stationary - transitions @ stationary @ transitions.transpose(0, 2, 1)
+        inverse = np.linalg.inv(noise)
+        blocks = np.zeros((m + 1, d, d))
+        blocks[0] = np.linalg.inv(stationary)
+        blocks[1:] = inverse
+        blocks[:-1] += transitions.transpose(0, 2, 1) @ inverse @ transitions
+        beside = -inverse @ transitions  # row k + 1, column k
+        rows, columns = [], []
+        data: list[np.ndarray] = []
+        for a in range(d):
+            for b in range(d):
+                at = np.arange(m + 1)
+                rows += [a * (m + 1) + at, a * (m + 1) + at[1:], b * (m + 1) + at[:-1]]
+                columns += [b * (m + 1) + at, b * (m + 1) + at[:-1], a * (m + 1) + at[1:]]
+                data += [blocks[:, a, b], beside[:, a, b], beside[:, a, b]]
+        places = np.concatenate(rows), np.concatenate(columns)
+        return sp.csr_array((np.concatenate(data), places), shape=(self.size, self.size))
+
+    def log_determinant(self, values: Values) -> float:
+        kernel = MaternTime(values[self.parameters[0].name], self._nu)
+        transitions, stationary = kernel.transition(self._increments), kernel.stationary()
+        noise = stationary - transitions @ stationary @ transitions.transpose(0, 2, 1)
+        total = np.linalg.slogdet(noise)[1].sum() + np.linalg.slogdet(stationary)[1]
+        return -float(total)
+
+
+def _tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> sp.csr_array:
+    n = diagonal.size
+    return sp.csr_array(sp.diags_array([beside, diagonal, beside], offsets=[-1, 0, 1], shape=(n, n)))

@@ -1,0 +1,201 @@
+"""The prior of a term's variables: a sparse precision, and the sums that are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import qr
+
+from graphrf.gp.terms.parameters import Parameter
+from graphrf.operators.sparse.cholesky import SparseCholesky
+from graphrf.operators.sparse.ordering import Elimination
+
+Values = Mapping[str, float]
+# The step of central differences, in coordinates of hyperparameters: truncation and rounding are below 1e-7 of a
+# derivative, and for matrices near singular below 1e-4.
+_STEP = 5e-3
+# Variables up to which the constraints of one factor of a product leave by `Contrasts`.
+_SMALL = 1_000
+
+
+class Structure:
+    """N(0, Q^-1) of n variables, on the subspace C x = 0, as a function of hyperparameters; a base class.
+
+    Attributes
+    ----------
+    size : int
+        n.
+    parameters : tuple of Parameter
+    constraints : csr_array, shape (k, n)
+        C, of full rank; k may be 0.
+    flat : csr_array, shape (n, n), optional
+        The precision of a wide prior, of full rank on directions of the subspace of which Q says nothing. It does
+        not change with the term's deviation.
+    n_flat : int
+        The number of these directions.
+    """
+
+    size: int
+    parameters: tuple[Parameter, ...] = ()
+    constraints: sp.csr_array
+    flat: sp.csr_array | None = None
+    n_flat: int = 0
+
+    _elimination: Elimination | None = None
+
+    def precision(self, values: Values) -> sp.csr_array:
+        """A positive definite matrix that equals Q where the constraints hold, in one pattern for all values."""
+        raise NotImplementedError
+
+    def log_determinant(self, values: Values) -> float:
+        """log |Q| on the subspace, with what is flat."""
+        matrix = self.precision(values)
+        if self.flat is not None:
+            matrix = sp.csr_array(matrix + self.flat)
+        if self._elimination is None:
+            self._elimination = Elimination.of(matrix)
+        factor = SparseCholesky(matrix, self._elimination)
+        return factor.log_determinant + log_volume(factor, self.constraints)
+
+    def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
+        """The derivatives of Q and of log |Q| in a parameter's coordinate, by differences of fourth order."""
+        x = parameter.coordinate(values[parameter.name])
+        matrix, change = sp.csr_array((self.size, self.size)), 0.0
+        for away, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
+            at = {**values, parameter.name: parameter.value(x + away * _STEP)}
+            matrix = matrix + weight / (12 * _STEP) * self.precision(at)
+            change += weight / (12 * _STEP) * self.log_determinant(at)
+        return sp.csr_array(matrix), change
+
+    @property
+    def starts(self) -> dict[str, float]:
+        """Hyperparameters that a search begins with."""
+        return {own.name: own.start for own in self.parameters}
+
+    @property
+    def free(self) -> int:
+        """The dimension of the subspace."""
+        return self.size - self.constraints.shape[0]
+
+
+def log_volume(factor: Any, constraints: sp.csr_array) -> float:
+    """log |C A^-1 C^T| - log |C C^T|, which turns log |A| into that on the subspace C x = 0."""
+    if not constraints.shape[0]:
+        return 0.0
+    dense = constraints.toarray()
+    inner = dense @ factor.solve(dense.T)
+    return float(np.linalg.slogdet(inner)[1] - np.linalg.slogdet(dense @ dense.T)[1])
+
+
+def no_constraints(size: int) -> sp.csr_array:
+    """C of no rows."""
+    return sp.csr_array((0, size))
+
+
+def sum_to_zero(size: int) -> sp.csr_array:
+    """C of one row of ones."""
+    return sp.csr_array(np.ones((1, size)))
+
+
+class Independent(Structure):
+    """Q = I."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.constraints = no_constraints(size)
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return sp.csr_array(sp.eye_array(self.size, format="csr"))
+
+    def log_determinant(self, values: Values) -> float:
+        return 0.0
+
+
+class Contrasts(Structure):
+    r"""Another structure without its constraints, in coordinates w of the subspace: x = T w.
+
+    T leaves most variables as they are and gives as many as there are constraints what these demand:
+    Q_w = T^T Q T is dense, so that this is for a few hundred variables.
+    """
+
+    def __init__(self, whole: Structure) -> None:
+        k = whole.constraints.shape[0]
+        self.whole = whole
+        self.size, self.parameters = whole.size - k, whole.parameters
+        self.constraints = no_constraints(self.size)
+        dense = whole.constraints.toarray()
+        given = np.sort(qr(dense, mode="r", pivoting=True)[1][:k])  # columns that are independent
+        kept = np.setdiff1d(np.arange(whole.size), given)
+        self.basis = np.zeros((whole.size, self.size))
+        self.basis[kept, np.arange(self.size)] = 1.0
+        self.basis[given] = -np.linalg.solve(dense[:, given], dense[:, kept])
+
+    def precision(self, values: Values) -> sp.csr_array:
+        matrix = self.basis.T @ (self.whole.precision(values) @ self.basis)
+        return dense_csr(0.5 * (matrix + matrix.T))
+
+    def log_determinant(self, values: Values) -> float:
+        return float(np.linalg.slogdet(self.precision(values).toarray())[1])
+
+
+def dense_csr(matrix: np.ndarray) -> sp.csr_array:
+    """A dense matrix with all of its entries, zeros too, so that the pattern is the same for all values."""
+    n, m = matrix.shape
+    return sp.csr_array((matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape)
+
+
+class Product(Structure):
+    r"""The Kronecker product of two structures: x_{ab} with the precision Q_a (x) Q_b.
+
+    Where both have constraints, those of the smaller one leave by `Contrasts`; the others hold for each of its
+    coordinates. The variables of (a, b) are at a n_b + b.
+    """
+
+    def __init__(self, first: Structure, second: Structure) -> None:
+        both = bool(first.constraints.shape[0] and second.constraints.shape[0])
+        if first.constraints.shape[0] and first.size <= (second.size if both else _SMALL):
+            first = Contrasts(first)
+        elif second.constraints.shape[0] and (both or second.size <= _SMALL):
+            second = Contrasts(second)
+        self.first, self.second = first, second
+        self.size = first.size * second.size
+        self.parameters = tuple({own.key: own for own in (*first.parameters, *second.parameters)}.values())
+        eyes = (sp.eye_array(own.size, format="csr") for own in (second, first))
+        a, b = first.constraints, second.constraints
+        held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]
+        self.constraints = sp.csr_array(sp.vstack(held))
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return sp.csr_array(sp.kron(self.first.precision(values), self.second.precision(values), format="csr"))
+
+    def log_determinant(self, values: Values) -> float:
+        first, second = self.first, self.second
+        return second.free * first.log_determinant(values) + first.free * second.log_determinant(values)
+
+    def rows(self, first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
+        """Rows of the product from those of its factors: row by row their Kronecker product."""
+        return row_products(self.rows_of(0, first), self.rows_of(1, second))
+
+    def rows_of(self, place: int, rows: sp.csr_array) -> sp.csr_array:
+        """Rows of the first factor (place 0) or the second, in its coordinates here."""
+        own = (self.first, self.second)[place]
+        return sp.csr_array(rows @ own.basis) if isinstance(own, Contrasts) else rows
+
+
+def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
+    """The rows a_i (x) b_i."""
+    m, width = first.shape[0], second.shape[1]
+    counts, others = np.diff(first.indptr), np.diff(second.indptr)
+    sizes = counts * others
+    row = np.repeat(np.arange(m), sizes)
+    place = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    own = first.indptr[row] + place // np.maximum(others[row], 1)
+    other = second.indptr[row] + place % np.maximum(others[row], 1)
+    data = first.data[own] * second.data[other]
+    columns = first.indices[own].astype(np.int64) * width + second.indices[other]
+    return sp.csr_array(
+        (data, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=(m, first.shape[1] * width)
+    )

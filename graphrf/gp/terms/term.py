@@ -1,0 +1,176 @@
+"""Terms of a latent Gaussian model as a user declares them: they add and multiply."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from itertools import product as pairs
+from typing import Any, NamedTuple
+
+import scipy.sparse as sp
+
+from graphrf._base import checks
+from graphrf._base.memory import require_memory
+from graphrf.gp.terms.axis import Axis, Extension, nothing_new
+from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
+from graphrf.gp.terms.structure import Product, Structure, Values, row_products
+
+# Bytes of an entry of a product's precision, with the copies that factoring it takes.
+_ENTRY = 60.0
+# The range of standard deviations, in units of the linear predictor.
+_DEVIATIONS = (1e-4, 1e3)
+
+
+class Term:
+    """A part of the linear predictor with a prior of its own; a base class.
+
+    `a * b` is the Kronecker product of two terms' precisions, `a + b` a list of terms.
+    """
+
+    prior: Mapping[str, Any] | None
+
+    def axes(self, frame: Any) -> tuple[Axis, ...]:
+        """What the term is for the levels of a data frame."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The columns that it reads, in one word."""
+        return ":".join(self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        raise NotImplementedError
+
+    @property
+    def deviation_prior(self) -> Any:
+        """The prior of the term's standard deviation."""
+        return checked_prior("sd", "positive", (self.prior or {}).get("sd", PenalisedDeviation()))
+
+    def __mul__(self, other: Any) -> ProductTerm:
+        if not isinstance(other, Term) or isinstance(self, ProductTerm) or isinstance(other, ProductTerm):
+            raise checks.type_error("terms", f"are multiplied in pairs, got {self!r} * {checks.describe(other)}")
+        return ProductTerm(self, other)
+
+    def __add__(self, other: Any) -> list[Term]:
+        return [self, *([other] if isinstance(other, Term) else list(other))]
+
+    def __radd__(self, other: Any) -> list[Term]:
+        return [*list(other), self]
+
+
+@dataclass(frozen=True)
+class ProductTerm(Term):
+    """The product of two terms, with one standard deviation: that of the first."""
+
+    first: Term
+    second: Term
+
+    @property
+    def prior(self) -> Mapping[str, Any] | None:  # type: ignore[override]
+        return self.first.prior
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.first.columns, *self.second.columns)
+
+    def axes(self, frame: Any) -> tuple[Axis, ...]:
+        return (*self.first.axes(frame), *self.second.axes(frame))
+
+
+class BoundTerm(NamedTuple):
+    """A term for the levels of the data of a fit.
+
+    Attributes
+    ----------
+    label : str
+    axes : tuple of Axis
+        One, or the two of a product.
+    structure : Structure
+    deviation : Parameter
+        Its standard deviation.
+    """
+
+    label: str
+    axes: tuple[Axis, ...]
+    structure: Structure
+    deviation: Parameter
+
+    @classmethod
+    def of(cls, term: Term, frame: Any, number: int, unit: float) -> BoundTerm:
+        """The term for the levels of a data frame; `unit` is that of the linear predictor."""
+        axes = term.axes(frame)
+        factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
+        structure = factors[0]
+        if len(factors) > 1:
+            entries = math.prod(float(own.precision(own.starts).nnz) for own in factors)
+            require_memory(
+                _ENTRY * entries,
+                f"the precision of the term {term.label!r}, {factors[0].size:,} by {factors[1].size:,} variables,",
+                "round the levels of a column, or take `Groups` for one of the factors",
+            )
+            structure = Product(*factors)
+        prior = term.deviation_prior
+        if isinstance(prior, PenalisedDeviation):
+            prior = PenalisedDeviation(prior.upper * unit, prior.probability)
+        elif isinstance(prior, tuple):
+            prior = (prior[0] * unit, prior[1])
+        low, high = (end * unit for end in _DEVIATIONS)
+        deviation = Parameter(f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number))
+        return cls(term.label, axes, structure, deviation)
+
+    def rows(self, frame: Any) -> sp.csr_array:
+        """A row of the design for each row of a data frame, shape (m, n)."""
+        own = [axis.rows(axis.cells(frame)) for axis in self.axes]
+        return self._combined(*own)
+
+    def level_rows(self) -> sp.csr_array:
+        """A row for each level, or pair of levels."""
+        own = [axis.level_rows() for axis in self.axes]
+        if len(own) == 1:
+            return own[0]
+        a, b = (rows.shape[0] for rows in own)
+        first = own[0][[i for i in range(a) for _ in range(b)]]
+        return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([own[1]] * a)))
+
+    @property
+    def levels(self) -> list[Hashable]:
+        """Labels, or pairs of labels."""
+        if len(self.axes) == 1:
+            return list(self.axes[0].levels)
+        return list(pairs(*(axis.levels for axis in self.axes)))
+
+    def extension(self, frame: Any, values: Values) -> Extension:
+        """Rows of a data frame that may have new levels."""
+        found = [axis.extension(axis.cells(frame), values) for axis in self.axes]
+        new = [own.new.shape[1] > 0 for own in found]
+        if len(found) == 1:
+            return found[0]
+        old = self._combined(*(own.old for own in found))
+        if not any(new):
+            return Extension(old, *nothing_new(len(frame)))
+        if all(new):
+            raise checks.value_error(
+                self.label, "has new levels in both columns: predict those of one column at a time"
+            )
+        structure = self.structure
+        assert isinstance(structure, Product)
+        place = new.index(True)
+        known = (structure.first, structure.second)[1 - place]
+        rows = structure.rows_of(1 - place, found[1 - place].old)
+        both, precisions = [rows, found[place].new], [known.precision(values), found[place].precision]
+        eye = sp.eye_array(found[place].new.shape[1], format="csr")
+        held = [known.constraints, eye]
+        if place == 0:
+            both, precisions, held = both[::-1], precisions[::-1], held[::-1]
+        return Extension(
+            old, row_products(*both), sp.csr_array(sp.kron(*precisions)), sp.csr_array(sp.kron(*held))
+        )
+
+    def _combined(self, *rows: sp.csr_array) -> sp.csr_array:
+        if len(rows) == 1:
+            return rows[0]
+        assert isinstance(self.structure, Product)
+        return self.structure.rows(*rows)

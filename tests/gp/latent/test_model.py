@@ -1,0 +1,213 @@
+"""`LatentGaussianModel`: published values, forecasts, criteria, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp import Groups, LatentGaussianModel, Nodes, Steps
+from graphrf.gp.terms import BetaPrior
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
+
+AREAL = Path(os.environ.get("GRAPHRF_DATA_DIR", "none")) / "areal"
+published = pytest.mark.skipif(not AREAL.is_dir(), reason="needs the districts of GRAPHRF_DATA_DIR")
+GRAPH = grf.load_graph(nx.grid_2d_graph(4, 5))
+
+
+def frame(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    nodes = list(GRAPH.nodes)
+    made = pandas.DataFrame(
+        {
+            "node": [nodes[i] for i in rng.integers(0, 20, n)],
+            "year": rng.integers(2001, 2011, n),
+            "clinic": rng.integers(0, 6, n),
+            "x": rng.standard_normal(n),
+            "people": rng.uniform(1, 5, n),
+        }
+    )
+    level = {node: 0.4 * np.sin(node[0]) for node in nodes}
+    rate = np.exp(0.5 + made["node"].map(level) + 0.05 * (made["year"] - 2005) + 0.3 * made["x"])
+    made["cases"] = rng.poisson(made["people"] * rate)
+    made["y"] = np.log(rate) + 0.2 * rng.standard_normal(n)
+    return made
+
+
+@published
+def test_ohio_has_the_published_maximum_of_the_likelihood():
+    counties = json.loads((AREAL / "ohio_neighbours.json").read_text())
+    names = counties["counties"]
+    graph = grf.load_graph([(names[a], names[b]) for a, b in counties["edges"]])
+    car = grf.CAR(0.5)
+    model = LatentGaussianModel(
+        "cases ~ 0 + C(year) + pct_male",
+        [Nodes(graph, car, by="county"), Nodes(graph, car, by="county") * Groups("year")],
+        "poisson", exposure="pop", hyperparameters="mode", prior=None, seed=0,
+    )  # fmt: skip
+    table = model.fit(pandas.read_csv(AREAL / "ohio_lung.csv")).summary()
+    assert model.log_marginal_likelihood_ == pytest.approx(-825.1994, abs=1e-3)
+    expected = [-7.722861, -7.400958, -7.191256, 0.055420, 0.596640, 0.46538, 0.14523]
+    np.testing.assert_allclose(table["mean"], expected, atol=1e-4)
+
+
+@published
+def test_scotland_has_the_moments_of_inla():
+    data = json.loads((AREAL / "scotland_lip.json").read_text())
+    edges = np.array(json.loads((AREAL / "scotland_connected.json").read_text())["edges"])
+    edges = edges.T if edges.shape[0] == 2 else edges
+    table = pandas.DataFrame(
+        {"y": data["y"], "e": data["E"], "x": 10 * np.array(data["x"]), "district": range(56)}
+    )
+    prior = {"sd": (0.5, 30.0), "mixing": BetaPrior(0.5, 0.5)}
+    graph = grf.from_edges(edges[:, 0] - 1, edges[:, 1] - 1)
+    model = LatentGaussianModel(
+        "y ~ 1 + x", Nodes(graph, grf.BYM2(), by="district", prior=prior), "poisson", exposure="e",
+        coefficient_deviation=5.0, seed=0,
+    )  # fmt: skip
+    found = model.fit(table).coefficients_
+    np.testing.assert_allclose(found[["mean", "sd"]], [[-0.2216, 0.1265], [0.3707, 0.1320]], atol=0.02)
+
+
+def test_forecasts_new_groups_and_known_rows():
+    data = frame()
+    terms = [Nodes(GRAPH, grf.BYM2()), Steps("year", "ar1"), Groups("clinic")]
+    model = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data)
+    mean, std = model.predict(data, return_std=True)
+    fitted = model.predict(return_std=True)
+    np.testing.assert_allclose(mean, fitted[0], atol=1e-8)
+    np.testing.assert_allclose(std, fitted[1], atol=1e-6)
+    row = data.iloc[[0] * 4].assign(year=[2010, 2011, 2020, 2060], clinic=0)
+    later, spread = model.predict(row, return_std=True)
+    assert (np.diff(spread) > 0).all()  # forecasts are less certain, and tend to the mean of the process
+    assert abs(later[-1] - later[-2]) < abs(later[1] - later[0]) + 0.05
+    new = model.predict(data.iloc[[0, 0]].assign(clinic=[0, 99]), return_std=True)[1]
+    assert new[1] > new[0]
+    draws = model.sample(row, 4_000, seed=1)
+    np.testing.assert_allclose(draws.mean(axis=1), later, atol=0.1 * spread.max())
+    np.testing.assert_allclose(draws.std(axis=1), spread, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["rw1", "rw2", "matern", "seasonal", "iid"])
+def test_every_kind_of_steps_forecasts(kind):
+    data = frame()
+    term = Steps("year", kind, period=3 if kind == "seasonal" else None)
+    model = LatentGaussianModel("y ~ 1", term, seed=0).fit(data)
+    ahead = pandas.DataFrame({"year": [2010, 2011, 2012, 2013, 2030]})
+    mean, std = model.predict(ahead, return_std=True)
+    assert np.isfinite(mean).all()
+    assert std[-1] > std[0]
+    if kind in ("rw1", "rw2"):
+        assert std[-1] > 1.5 * std[1]
+
+
+def test_fields_of_future_years_are_predicted():
+    data = frame()
+    terms = [Nodes(GRAPH, grf.ICAR()) * Steps("year", "rw1"), Steps("year", "rw1")]
+    model = LatentGaussianModel("cases ~ 1", terms, "poisson", exposure="people", seed=0).fit(data)
+    later = data.iloc[:20].assign(year=2012)
+    _, std = model.predict(later, return_std=True, latent=True)
+    assert (std > model.predict(data.iloc[:20], return_std=True, latent=True)[1]).all()
+    draws = model.sample(later, 3_000, seed=0, latent=True)
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.12)
+
+
+def test_answers_agree_with_each_other():
+    data = frame()
+    terms = [Nodes(GRAPH, grf.BYM2()), Steps("year", "rw1")]
+    model = LatentGaussianModel("cases ~ 1 + x", terms, "poisson", exposure="people", seed=0).fit(data)
+    table = model.predict(data, quantiles=(0.1, 0.9), as_frame=True)
+    assert table.index.equals(data.index)
+    draws = model.sample(data, 3_000, seed=0)
+    np.testing.assert_allclose(np.mean(draws < table[0.9].to_numpy()[:, None], axis=1), 0.9, atol=0.04)
+    above = model.probability(data, above=2.0)
+    np.testing.assert_allclose(above, np.mean(draws > 2.0, axis=1), atol=0.05)
+    effects = model.effects(1)
+    assert effects.index.tolist() == list(range(2001, 2011))
+    assert abs(effects["mean"].sum()) < 1e-6
+    left_out = model.loo()
+    assert left_out.total < 0
+    assert model.waic().value == pytest.approx(-2 * left_out.total, rel=0.02)
+    x = model.coefficients_.loc["x"]
+    assert x["0.025"] < 0.3 < x["0.975"]
+
+
+def test_no_fixed_effects_no_terms_and_one_row_a_level():
+    data = frame(40)
+    alone = LatentGaussianModel("y ~ 1 + x", (), seed=0).fit(data)
+    design = np.column_stack([np.ones(40), data["x"]])
+    np.testing.assert_allclose(
+        alone.coefficients_["mean"], np.linalg.lstsq(design, data["y"].to_numpy(), rcond=None)[0], atol=1e-3
+    )
+    with pytest.warns(UserWarning, match="sums to zero, and the formula has no intercept"):
+        LatentGaussianModel("y ~ 0", Nodes(GRAPH, grf.ICAR()), seed=0).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "match"),
+    [
+        ({}, {"formula": "cases"}, "`formula` must be like"),
+        ({}, {"formula": "cases ~ 1 + nothing"}, "`formula` must read columns of the frame, got 'nothing'"),
+        ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
+        ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
+        ({}, {"terms": [Groups("clinics")]}, "read columns of the frame, got 'clinics'; did you mean 'clinic'"),
+        ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
+        ({}, {"exposure": "peopel"}, "did you mean 'people'"),
+        ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),
+        ({"cases": 1.5}, {}, "must hold counts"),
+        ({"people": 0.0}, {}, "must be greater than 0"),
+        ({"node": [(9, 9)] * 40}, {}, "`node` holds .* of which the fit knows nothing"),
+        ({"year": np.nan}, {"terms": [Steps("year")]}, "`year` has no value in 40 of 40 rows"),
+        ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fitted_is_refused(change, settings, match):
+    data = frame(40).assign(**change)
+    known = {"formula": "cases ~ 1 + x", "terms": [Nodes(GRAPH, grf.CAR())], "likelihood": "poisson"}
+    with pytest.raises((ValueError, TypeError), match=match):
+        LatentGaussianModel(**{"exposure": "people", **known, **settings}).fit(data)
+
+
+@pytest.mark.parametrize("hyperparameters", ["average", "mode"])
+def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
+    data = frame(60).assign(when=lambda own: pandas.to_datetime(own["year"].astype(str) + "-01-01"))
+    data["node"] = [[node, (0, 0)] if k % 7 == 0 else node for k, node in enumerate(data["node"])]
+    car = grf.CAR(0.5)
+    prior = {"dependence": BetaPrior(4, 1), "sd": (0.3, 3.0)}
+    terms = [Nodes(GRAPH, car, prior=prior), Nodes(GRAPH, car) * Groups("clinic"), Steps("when", "ar1")]
+    model = LatentGaussianModel(
+        "cases ~ C(clinic) + x", terms, "poisson", exposure="people", hyperparameters=hyperparameters, seed=0
+    ).fit(data)
+    model.save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    later = data.iloc[:9].assign(when=pandas.Timestamp("2013-01-01"))
+    for asked in (data, later):
+        for one, other in zip(
+            model.predict(asked, return_std=True), loaded.predict(asked, return_std=True), strict=True
+        ):
+            np.testing.assert_allclose(other, one, rtol=1e-9)
+    pandas.testing.assert_frame_equal(loaded.summary(), model.summary())
+    assert loaded.loo().total == pytest.approx(model.loo().total)
+    assert len(loaded._joint.parameters) == len(model._joint.parameters) == 5
+
+
+def test_files_keep_fields_along_streets(tmp_path):
+    from graphrf.gp import Along
+
+    streets = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [1.0, 2.0, 1.5], nodes=["a", "b", "c", "d"])
+    rng = np.random.default_rng(0)
+    edges = [[("a", "b"), ("b", "c"), ("b", "d")][k] for k in rng.integers(0, 3, 60)]
+    data = pandas.DataFrame(
+        {"edge": edges, "distance": rng.uniform(0, 1, 60).round(2), "y": rng.normal(3.0, 1.0, 60)}
+    )
+    model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(data)
+    model.save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)

@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf.graph import folder as graph_folder
-from graphrf.graph import folder_writing
 from graphrf.graph.csr import chunks, graph_digest
+from graphrf.graph.disk import folder as graph_folder
+from graphrf.graph.disk import writing
 from graphrf.graph.names import NodeNames, validated_names
 from graphrf.graph.validation import validated_adjacency
 
@@ -463,17 +463,17 @@ class Graph:
         if self._names is not None:
             way_out = "make a graph without them, and keep them yourself"
             names = [graph_folder.encoded_name(name, way_out) for name in self._names]
-        with folder_writing.writing(path) as place:
+        with writing.writing(path) as place:
             adjacency = self._adjacency
             arrays = (adjacency.indptr, adjacency.indices, adjacency.data, self.degrees)
-            columns = map(folder_writing.Column.of, arrays)
+            columns = map(writing.Column.of, arrays)
             facts = {
                 "n_nodes": self.n_nodes,
                 "n_edges": self.n_edges,
                 "directed": self._directed,
                 "weighted": self.is_weighted,
             }
-            folder_writing.write_folder(place, dict(zip(graph_folder.ARRAYS, columns, strict=True)), facts, names)
+            writing.write_folder(place, dict(zip(graph_folder.ARRAYS, columns, strict=True)), facts, names)
 
     # -- as a Python object ----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
-from graphrf.graph import folder as graph_folder
+from graphrf.graph.disk import folder as graph_folder
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 

@@ -19,8 +19,8 @@ import pytest
 
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
-from graphrf.graph import folder as graph_folder
-from graphrf.graph import folder_writing
+from graphrf.graph.disk import folder as graph_folder
+from graphrf.graph.disk import writing
 from graphrf.pagerank import local
 
 OLD = grf.Graph([[0, 2, 0], [2, 0, 0.5], [0, 0.5, 1]], nodes=["a", "b", "c"])
@@ -28,7 +28,7 @@ NEW_EDGES = [([0, 1, 2, 3], [1, 2, 3, 0])]
 NEW = grf.from_edges(*NEW_EDGES[0])
 FILES = {"indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "graph.json"}
 
-needs_locks = pytest.mark.skipif(folder_writing.fcntl is None, reason="there are no file locks here")
+needs_locks = pytest.mark.skipif(writing.fcntl is None, reason="there are no file locks here")
 
 
 def _same(one, other):
@@ -142,14 +142,14 @@ def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):
     def unknown(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(folder_writing.fcntl, "flock", unknown)
+    monkeypatch.setattr(writing.fcntl, "flock", unknown)
     for _ in range(2):
         assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
         assert _names(tmp_path) == FILES
 
 
 def test_without_locks_writers_at_once_leave_the_graph_of_the_last_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_writing, "fcntl", None)
+    monkeypatch.setattr(writing, "fcntl", None)
     OLD.save(tmp_path)
 
     def chunks():
@@ -168,18 +168,18 @@ def test_without_locks_writers_at_once_leave_the_graph_of_the_last_one(tmp_path,
 
 
 def test_without_locks_a_graph_of_another_writer_is_not_returned(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_writing, "fcntl", None)
+    monkeypatch.setattr(writing, "fcntl", None)
     assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
     assert _names(tmp_path) == FILES
-    write_folder = folder_writing.write_folder
+    write_folder = writing.write_folder
 
     def overtaken(*arguments):
         checksum = write_folder(*arguments)
-        monkeypatch.setattr(folder_writing, "write_folder", write_folder)
+        monkeypatch.setattr(writing, "write_folder", write_folder)
         OLD.save(tmp_path)
         return checksum
 
-    monkeypatch.setattr(folder_writing, "write_folder", overtaken)
+    monkeypatch.setattr(writing, "write_folder", overtaken)
     with pytest.raises(ValueError, match="must be the one that was just written, got another one"):
         grf.write_graph(tmp_path, NEW_EDGES)
 

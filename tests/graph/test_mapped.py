@@ -17,8 +17,8 @@ import pytest
 
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
-from graphrf.graph import edge_chunks, folder_writing, mapped
-from graphrf.graph import folder as graph_folder
+from graphrf.graph.disk import edge_chunks, mapped, writing
+from graphrf.graph.disk import folder as graph_folder
 from graphrf.sampling.walks import transitions as walk_arrays
 from graphrf.sampling.walks.transitions import row_cumsum
 
@@ -222,10 +222,10 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
 def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
     monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
-    columns = dict(zip(graph_folder.ARRAYS, map(folder_writing.Column.of, arrays), strict=True))
+    columns = dict(zip(graph_folder.ARRAYS, map(writing.Column.of, arrays), strict=True))
     facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
-    with folder_writing.writing(str(tmp_path)) as place:
-        folder_writing.write_folder(place, columns, facts, None)
+    with writing.writing(str(tmp_path)) as place:
+        writing.write_folder(place, columns, facts, None)
     with pytest.raises(ValueError, match=match):
         grf.open_graph(tmp_path)
 
@@ -275,7 +275,7 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 _KILLED = """
 import os, pathlib, signal, sys
 import graphrf as grf
-from graphrf.graph import folder_writing, mapped
+from graphrf.graph.disk import mapped, writing
 
 folder = pathlib.Path(sys.argv[1])
 old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
@@ -303,7 +303,7 @@ def dies_at(moment):
         return call
     os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
     os.mkdir, os.rmdir = counted(os.mkdir), counted(os.rmdir)
-    folder_writing.canonical = counted(folder_writing.canonical)
+    writing.canonical = counted(writing.canonical)
     mapped._merged = counted(mapped._merged)
 
 for job in (save, write):

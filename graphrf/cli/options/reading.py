@@ -140,7 +140,7 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
     from graphrf.graph.loaders import load_graph
 
     if path.is_dir():
-        from graphrf.graph.mapped import open_graph
+        from graphrf.graph.disk.mapped import open_graph
 
         refuse_unused(given, (), f"the folder {path}")
         return open_graph(path), "folder"

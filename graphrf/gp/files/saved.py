@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.files.arrays import read_record, whole_file, write_record
 from graphrf.gp.model.answers import Titles
-from graphrf.graph.folder import decoded_name, encoded_name
+from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
 
 WAY_OUT = "pass graph=False and keep the graph yourself"

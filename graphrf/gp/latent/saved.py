@@ -25,7 +25,7 @@ from graphrf.gp.terms.nodes import Nodes
 from graphrf.gp.terms.parameters import BetaPrior, PenalisedDeviation
 from graphrf.gp.terms.steps import Steps
 from graphrf.gp.terms.term import ProductTerm, Term
-from graphrf.graph.folder import decoded_name, encoded_name
+from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 

@@ -17,7 +17,7 @@ from graphrf.gp.metric.training import Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.settings import checked_hyperprior
 from graphrf.graph.alignment import Rows
-from graphrf.graph.folder import decoded_name, encoded_name
+from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")

@@ -16,7 +16,7 @@ from graphrf.gp.time.covariance import Part, Separable
 from graphrf.gp.time.data import Clock, Columns, Grid, checked_grid
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
-from graphrf.graph.folder import decoded_name
+from graphrf.graph.disk.folder import decoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 

@@ -13,10 +13,11 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.progress import progress_bar
-from graphrf.graph import folder as graph_folder
-from graphrf.graph import folder_writing, notices
+from graphrf.graph import notices
 from graphrf.graph.csr import chunks
-from graphrf.graph.edge_chunks import COLUMN, SHIFT, Tally, checked_chunks, entries_of, rows_of
+from graphrf.graph.disk import folder as graph_folder
+from graphrf.graph.disk import writing
+from graphrf.graph.disk.edge_chunks import COLUMN, SHIFT, Tally, checked_chunks, entries_of, rows_of
 from graphrf.graph.graph import Graph
 from graphrf.graph.names import validated_names
 
@@ -165,7 +166,7 @@ def write_graph(
             f"through twice, got {checks.describe(edges)}; pass the function that makes a generator itself",
         )
     pass_once = edges if callable(edges) else lambda: edges
-    with folder_writing.writing(path) as place:
+    with writing.writing(path) as place:
         tally, counts = _count(pass_once, n_nodes, directed, progress)
         first_rows, offsets = _blocks(counts)
         if n_nodes is None:
@@ -386,7 +387,7 @@ def _first_of_runs(keys: np.ndarray) -> np.ndarray:
     return first
 
 
-def _write(place: folder_writing.Writing, entries: _Entries, rows: _MergedRows, directed: bool) -> str:
+def _write(place: writing.Writing, entries: _Entries, rows: _MergedRows, directed: bool) -> str:
     """Write the merged entries as a graph; its identity."""
     n_nodes, size = rows.degrees.size, int(rows.indptr[-1])
     keys = entries.keys[:size]
@@ -395,10 +396,10 @@ def _write(place: folder_writing.Writing, entries: _Entries, rows: _MergedRows, 
     else:
         weights = chunks(entries.weights[:size])
     columns = {
-        "indptr": folder_writing.Column.of(rows.indptr),
-        "indices": folder_writing.Column(size, (chunk & COLUMN for chunk in chunks(keys))),
-        "weights": folder_writing.Column(size, weights),
-        "degrees": folder_writing.Column.of(rows.degrees),
+        "indptr": writing.Column.of(rows.indptr),
+        "indices": writing.Column(size, (chunk & COLUMN for chunk in chunks(keys))),
+        "weights": writing.Column(size, weights),
+        "degrees": writing.Column.of(rows.degrees),
     }
     facts = {
         "n_nodes": n_nodes,
@@ -406,4 +407,4 @@ def _write(place: folder_writing.Writing, entries: _Entries, rows: _MergedRows, 
         "directed": directed,
         "weighted": rows.weighted,
     }
-    return folder_writing.write_folder(place, columns, facts, None)
+    return writing.write_folder(place, columns, facts, None)

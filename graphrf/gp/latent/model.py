@@ -23,7 +23,7 @@ from graphrf.gp.latent.rows import PredictedRows
 from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
-from graphrf.gp.model.answers import checked_bounds, checked_levels
+from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
@@ -306,13 +306,17 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         frame : DataFrame, optional
             With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
             have the prior's spread.
-        return_std : bool
+        return_std : bool or "observation"
+            Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
         latent : bool
             The linear predictor instead.
         as_frame : bool
             A data frame with the frame's index.
         """
+        check_deviations(return_std)
+        if latent and isinstance(return_std, str):
+            raise checks.value_error("return_std", "= 'observation' is of observations, not of latent=True")
         law, index = self._marginals(frame)
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
@@ -321,6 +325,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
         else:
             mean, variance = _moments(law) if latent else law.response()
+            if isinstance(return_std, str):
+                variance = variance + law.observation_variance()
             columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
         if as_frame:
             import pandas

@@ -11,6 +11,8 @@ from graphrf._base.lazy import missing
 
 # A design of smaller rank than columns has a singular value below this share of the largest.
 _RANK = 1e-10
+# By which a constant may be missed.
+_CONSTANT = 1e-8
 
 
 class Design(NamedTuple):
@@ -23,6 +25,15 @@ class Design(NamedTuple):
     names: tuple[str, ...]
     specification: Any
     variables: frozenset[str]
+
+    @property
+    def constant(self) -> np.ndarray | None:
+        """Coefficients whose sum of columns is 1 in every row; None where there are none."""
+        if not self.names:
+            return None
+        ones = np.ones(self.matrix.shape[0])
+        found = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
+        return found if np.abs(ones - self.matrix @ found).max() < _CONSTANT else None
 
     def of(self, frame: Any) -> np.ndarray:
         """The matrix for another data frame, shape (m, p)."""
@@ -55,6 +66,8 @@ def read(formula: str, frame: Any) -> tuple[np.ndarray, Design]:
         import formulaic
     except ModuleNotFoundError as error:
         raise missing(error, "formulas of fixed effects") from None
+    if not len(frame):
+        raise checks.value_error("frame", "must have a row for each observation, got none")
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise checks.value_error("formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}")
     try:
@@ -63,6 +76,11 @@ def read(formula: str, frame: Any) -> tuple[np.ndarray, Design]:
         made = formulaic.model_matrix(formula, frame, na_action="raise")
     except formulaic.errors.FormulaicError as error:
         raise checks.value_error("formula", f"{formula!r} cannot be read: {_reason(error)}") from error
+    lacking = [name for name in made.lhs.columns if name not in frame.columns and "[" in str(name)]
+    if lacking:
+        raise checks.type_error(
+            "formula", f"must have numbers as response, got text or categories, {lacking[0]!r}"
+        )
     response = np.asarray(made.lhs, dtype=np.float64)
     if response.ndim == 2 and response.shape[1] != 1:
         raise checks.value_error("formula", f"must have one response, got {list(made.lhs.columns)}")

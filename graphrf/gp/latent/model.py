@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -99,6 +100,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     Rue, Martino and Chopin 2009; Minka 2001.
     """
 
+    _points: list[Gaussian]
+
     def __init__(
         self,
         formula: str,
@@ -148,12 +151,15 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         self.seed_ = checks.seed(self.seed)
         with blas_threads(1), step_bar("training", self.progress) as bar:
             parts = self._prepare(as_pandas_frame(frame))
-            search = Search(self._joint, self._data, flat=self.prior is None, step=bar.update)
+            middle = self._middle()
+            centred = dataclasses.replace(self._data, offset=self._data.offset + self._design.matrix @ middle)
+            search = Search(self._joint, centred, flat=self.prior is None, step=bar.update)
             top = maximised(search)
             if self.hyperparameters == "mode":
                 self._take_mode(search, parts)
             else:
                 self._take_average(search, top)
+            self._points = [self._around(own, middle) for own in self._points]
         self._warn(search)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
@@ -176,6 +182,25 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         self._joint = self._joined(bound, design, parts)
         return parts
 
+    def _middle(self) -> np.ndarray:
+        """The middle of the coefficients' flat prior: observations of 300 K with a deviation of 0.1 K are far from 0.
+
+        It is that of the constant that the likelihood begins with, where the fixed effects have one; else, and of
+        priors that are given, it is 0.
+        """
+        matrix = self._design.matrix
+        ones = self._design.constant
+        if ones is None or self.coefficient_deviation is not None:
+            return np.zeros(matrix.shape[1])
+        return self._data.likelihood.start(self._data.y, self._data.offset) * ones
+
+    def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
+        """The posterior around the middle of the coefficients' prior, which had been left out of eta."""
+        mean, added = point.mean.copy(), self._design.matrix @ middle
+        mean[mean.size - middle.size :] += middle
+        sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
+        return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
+
     def _joined(self, bound: list[BoundTerm], design: Design, parts: list[sp.csr_array]) -> Joint:
         """All variables, with what the posterior will be asked for: observations, and levels of terms."""
         wide = np.sqrt(np.mean(np.square(design.matrix), axis=0))
@@ -192,7 +217,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
     def _take_mode(self, search: Search, parts: list[sp.csr_array]) -> None:
         """The most probable hyperparameters and coefficients, and the normal distribution around these."""
-        joint, data, design = self._joint, self._data, self._design
+        joint, data, design = self._joint, search.data, self._design
         first = search.at(search.start)
         p = len(design.names)
         n = joint.n - p
@@ -229,7 +254,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         found, log_weights = [], []
         for point in points:
             sites = search.at(point.vector).sites(self._joint)
-            own = conditioned(self._joint, self._data, point.vector, sites, rounds=not exact)
+            own = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
             found.append(own)
             change = 0.0 if exact else own.log_evidence - point.log_evidence
             log_weights.append(np.log(point.weight) + change)
@@ -434,13 +459,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     def _require_level(bound: list[BoundTerm], design: Design) -> None:
         """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
         intrinsic = [own.label for own in bound if len(own.axes) == 1 and own.structure.constraints.shape[0]]
-        ones = np.ones(design.matrix.shape[0])
-        if not intrinsic:
+        if not intrinsic or design.constant is not None:
             return
-        if design.names:
-            left = ones - design.matrix @ np.linalg.lstsq(design.matrix, ones, rcond=None)[0]
-            if np.abs(left).max() < 1e-8:
-                return
         warn(
             f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the level of the "
             "observations is then 0; write '1 +' in the formula"

@@ -56,7 +56,7 @@ class StudentT(Likelihood):
         return y
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        return float(np.median(y))
+        return float(np.median(y - offset))
 
     def unit(self, y: np.ndarray) -> float:
         spread = 1.4826 * float(np.median(np.abs(y - np.median(y))))
@@ -105,7 +105,7 @@ class NormalNoise(Likelihood):
         check_parameters(self)
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        return float(np.mean(y))
+        return float(np.mean(y - offset))
 
     def unit(self, y: np.ndarray) -> float:
         return float(np.std(y)) or 1.0

@@ -168,6 +168,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({"people": 0.0}, {}, "must be greater than 0"),
         ({"node": [(9, 9)] * 40}, {}, "`node` holds .* of which the fit knows nothing"),
         ({"year": np.nan}, {"terms": [Steps("year")]}, "`year` has no value in 40 of 40 rows"),
+        ({"cases": "many"}, {}, "must have numbers as response, got text or categories"),
         ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),
     ],
 )  # fmt: skip
@@ -214,3 +215,15 @@ def test_files_keep_fields_along_streets(tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)
+
+
+def test_a_level_far_from_zero_in_its_deviations_is_found():
+    """The prior of coefficients is flat around where the observations are."""
+    data = frame(80)
+    terms = [Groups("clinic")]
+    near = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data)
+    far = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data.assign(y=data["y"] + 1e7))
+    np.testing.assert_allclose(far.predict(data) - 1e7, near.predict(data), atol=1e-4)
+    np.testing.assert_allclose(far.coefficients_["sd"], near.coefficients_["sd"], rtol=1e-3)
+    assert far.coefficients_["mean"].iloc[0] == pytest.approx(1e7 + near.coefficients_["mean"].iloc[0], abs=1e-3)
+    assert far.loo().total == pytest.approx(near.loo().total, abs=1e-3)

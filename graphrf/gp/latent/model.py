@@ -183,7 +183,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         return parts
 
     def _middle(self) -> np.ndarray:
-        """The middle of the coefficients' flat prior: observations of 300 K with a deviation of 0.1 K are far from 0.
+        """The middle of the coefficients' flat prior, as observations may be far from 0 beside their deviation.
 
         It is that of the constant that the likelihood begins with, where the fixed effects have one; else, and of
         priors that are given, it is 0.

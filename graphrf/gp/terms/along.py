@@ -128,12 +128,9 @@ class EdgeAxis(Axis):
         old = self._variables(structure, kept)
         new = np.setdiff1d(np.arange(structure.size), old)
         index = dict(zip(labels, pieces.where[len(self.levels) :].tolist(), strict=True))
-        place = np.full(structure.size, -1)
-        place[new] = np.arange(new.size)
         whole = structure.precision(hyperparameters)
         precision = sp.csr_array(whole[new][:, new])
         known_part, new_part, _ = self._read(values, index, structure.size)
-        known_part = sp.csr_array(known_part)
         # a new place that is a vertex of the fit is none of the new variables
         both = sp.csr_array(new_part[:, old] + known_part)
         if not new.size:

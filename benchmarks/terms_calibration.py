@@ -10,7 +10,7 @@ the observations, of the terms' effects, of the coefficients, and of the linear 
 forecast. The standard error of a share over R replicates is at most that of R independent intervals; over many
 levels it is smaller.
 
-Measured, 100 replicates, seed 0: see docs/terms.md.
+Measured with 24 replicates: see docs/terms.md.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, Prior
 
-# Newton steps and halvings at most; a step that gains less than this share of the objective ends them.
-_STEPS, _HALVINGS, _GAIN = 60, 30, 1e-13
+# Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
+# is so small, as the next would be about its square.
+_STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
 # The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
 # have none.
 _LEAST = 1e-8
@@ -99,7 +100,9 @@ def found(
             break
         z = z + share * step
         gain, (value, eta, own) = new[0] - value, new
-        if abs(gain) <= _GAIN * (1 + abs(value)) or np.abs(a @ step).max() <= 1e-9 * data.unit:
+        if abs(gain) <= _GAIN * (1 + abs(value)) or (
+            share == 1.0 and np.abs(a @ step).max() <= _SMALL * data.unit
+        ):
             break
     weights = _weights(own, data.unit)
     factor = joint.posterior(prior, weights)

@@ -95,7 +95,9 @@ def test_forecasts_new_groups_and_known_rows():
     np.testing.assert_allclose(draws.std(axis=1), spread, rtol=0.1)
 
 
-@pytest.mark.parametrize("kind", ["rw1", "rw2", "matern", "seasonal", "iid"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.more) for kind in ("rw1", "matern", "iid")] + ["rw2", "seasonal"]
+)
 def test_every_kind_of_steps_forecasts(kind):
     data = frame()
     term = Steps("year", kind, period=3 if kind == "seasonal" else None)
@@ -179,7 +181,7 @@ def test_what_cannot_be_fitted_is_refused(change, settings, match):
         LatentGaussianModel(**{"exposure": "people", **known, **settings}).fit(data)
 
 
-@pytest.mark.parametrize("hyperparameters", ["average", "mode"])
+@pytest.mark.parametrize("hyperparameters", [pytest.param("average", marks=pytest.mark.more), "mode"])
 def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
     data = frame(60).assign(when=lambda own: pandas.to_datetime(own["year"].astype(str) + "-01-01"))
     data["node"] = [[node, (0, 0)] if k % 7 == 0 else node for k, node in enumerate(data["node"])]

@@ -14,6 +14,8 @@ from tests.support.elliptical_slice import elliptical_slices
 
 SMOOTH = grf.Matern(nu=2.0, lengthscale=8.0)
 EVERY = list(LIKELIHOODS)
+# Those that are trained in seconds, one of each kind.
+QUICK = ("poisson", "binomial", "gamma", "student_t")
 TRUE = {
     "negative_binomial": {"dispersion": 0.3},
     "student_t": {"scale": 0.3, "df": 4.0},
@@ -53,7 +55,9 @@ def observed(name, signal, n=120, seed=0):
     return nodes, likelihood.sample(signal[nodes] + np.log(exposure), rng), {"exposure": exposure}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.more) for name in EVERY]
+)
 def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     nodes, y, beside = observed(name, signal, n=400 if name == "bernoulli" else 150)  # a class says least
     gp = grf.GraphGPRegressor(grid, kernel=grf.Matern(nu=2.0), likelihood=name, seed=0).fit(nodes, y, **beside)

@@ -89,5 +89,8 @@ class _Told:
 
     def sample(self, sources: np.ndarray) -> Any:
         time.sleep(self._pause)
-        np.save(Path(self._folder, f"nodes-{os.getpid()}-{time.monotonic_ns()}.npy"), sources)
+        name = f"nodes-{os.getpid()}-{time.monotonic_ns()}"
+        with Path(self._folder, f"{name}.new").open("wb") as file:  # whole or not at all: processes are killed
+            np.save(file, sources)
+        Path(self._folder, f"{name}.new").rename(Path(self._folder, f"{name}.npy"))
         return self._prepared.sample(sources)

@@ -470,3 +470,14 @@ def test_numbers_of_vertices_that_may_be_positions_are_refused():
         with pytest.raises(ValueError, match=r"must say whether integers are names|must be positions in"):
             given_nodes(graph, numbers)
     np.testing.assert_array_equal(given_nodes(graph, [5, 0]), [4, 0])  # 5 can only be a name
+
+
+def test_a_ply_face_without_corners_is_damage(tmp_path):
+    pytest.importorskip("trimesh")
+    text = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+    text += "element face 4\nproperty list uchar int vertex_indices\nend_header\n"
+    text += "".join(f"{' '.join(map(str, row))}\n" for row in TETRAHEDRON)
+    file = tmp_path / "mesh.ply"
+    file.write_text(text + "".join(f"3 {' '.join(map(str, row))}\n" for row in SIDES[:3]) + "0\n")
+    with pytest.raises(ValueError, match="face 3 has 0 corners|mesh.ply"):
+        from_mesh(file)

@@ -161,7 +161,13 @@ def _polygons(held: Mapping[str, Any], triangles: Faces) -> Faces:
     titles = list(data) if isinstance(data, dict) else list(data.dtype.names)
     title = next((name for name in ("vertex_index", "vertex_indices") if name in titles), titles[0])
     rows = data[title] if isinstance(data, dict) else data[title]["f1"]
-    return Faces.of_rows(rows if rows.ndim == 2 else [np.asarray(row, dtype=np.int64) for row in rows])
+    found = Faces.of_rows(rows if rows.ndim == 2 else [np.asarray(row, dtype=np.int64) for row in rows])
+    few = np.flatnonzero(found.sizes < 3)
+    if few.size:
+        raise ValueError(
+            f"face {few[0]} has {found.sizes[few[0]]} corners, and a face has three or more: the file is damaged"
+        )
+    return found
 
 
 def _one_solid(content: bytes) -> bytes:

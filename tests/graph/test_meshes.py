@@ -479,5 +479,5 @@ def test_a_ply_face_without_corners_is_damage(tmp_path):
     text += "".join(f"{' '.join(map(str, row))}\n" for row in TETRAHEDRON)
     file = tmp_path / "mesh.ply"
     file.write_text(text + "".join(f"3 {' '.join(map(str, row))}\n" for row in SIDES[:3]) + "0\n")
-    with pytest.raises(ValueError, match="face 3 has 0 corners|mesh.ply"):
+    with pytest.raises(ValueError, match="face 3 has 0 corners"):
         from_mesh(file)

@@ -7,18 +7,20 @@ Kind is a `TypeError`, value a `ValueError`; both hold the argument's name as `e
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import numbers
 import operator
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 
 _Error = TypeVar("_Error", bound=Exception)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
@@ -34,6 +36,25 @@ def value_error(name: str, problem: str) -> ValueError:
 def type_error(name: str, problem: str) -> TypeError:
     """A TypeError of the argument `name`, made as `value_error` makes a ValueError."""
     return _of_argument(TypeError(f"`{name}` {problem}"), name)
+
+
+def without(argument: str, problem: str | Callable[[str, Any], str]) -> Callable[[_Function], _Function]:
+    """A decorator of functions that lack an argument which other libraries have: its TypeError names the way out.
+
+    `problem` is that text, or makes it from the name of the function and the value given.
+    """
+
+    def decorated(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            if argument in options:
+                text = problem if isinstance(problem, str) else problem(function.__name__, options[argument])
+                raise type_error(argument, text)
+            return function(*args, **options)
+
+        return checked  # type: ignore[return-value]
+
+    return decorated
 
 
 def _of_argument(error: _Error, name: str) -> _Error:

@@ -446,7 +446,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         return self.solver_ == "cholesky" and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
 
     def _asked(self, n_nodes: int) -> tuple[str, int, int, int]:
-        """What the costs of deviations at so many nodes depend on."""
+        """The arguments on which the costs of deviations at so many nodes depend."""
         return self.method_, n_nodes, self.n_observed_nodes_, self.n_points_
 
     def _asked_method(self) -> str:

@@ -43,7 +43,7 @@ class Rows:
 
     @property
     def labelled(self) -> bool:
-        """Whether the rows have labels that do more than number them."""
+        """True if the rows have labels that do more than number them."""
         return self.labels is not None and not self.numbered
 
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
@@ -74,7 +74,8 @@ class Rows:
         return reordered(values, found[0])
 
     def numbers(self, name: str, values: Any) -> Any:
-        """As `taken`, for an argument of one number a row: a data frame of one column is that column."""
+        """The argument `name` of one number a row, as `taken` reads it; a data frame of one column is that
+        column."""
         values = self.taken(name, values)
         one = hasattr(values, "iloc") and hasattr(values, "columns") and values.shape[1] == 1
         return values.iloc[:, 0] if one else values

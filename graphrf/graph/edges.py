@@ -93,7 +93,7 @@ def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
 
 
 def _kind_of(end: Any) -> str:
-    """What the nodes at one end of edges are: numbers, text, or other."""
+    """The kind of the nodes at one end of edges: numbers, text, or other."""
     kinds = {end.dtype.type} if isinstance(end, np.ndarray) else set(map(type, end))
     for name, kind in (("numbers", int | np.integer), ("text", str)):
         if kinds and all(issubclass(own, kind) and own is not bool for own in kinds):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,24 +19,14 @@ from graphrf.graph.names import is_integer
 # Below this a round or a push moves so little that queries would take hours.
 SMALLEST_HALT = 1e-6
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+
+def _instead_of_alpha(function: str, alpha: Any) -> str:
+    """The text for `alpha=`, the argument of networkx: `p_halt` follows from it."""
+    given = f": pass p_halt={1 - alpha:.12g}" if isinstance(alpha, float) and 0 < alpha < 1 else ""
+    return f"is not an argument of {function}; networkx's alpha is 1 - p_halt{given}"
 
 
-def without_alpha(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """The function, whose TypeError for `alpha=`, the argument of networkx, says how `p_halt` follows from it."""
-
-    @functools.wraps(function)
-    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
-        if "alpha" in options:
-            alpha = options["alpha"]
-            given = f": pass p_halt={1 - alpha:.12g}" if isinstance(alpha, float) and 0 < alpha < 1 else ""
-            raise checks.type_error(
-                "alpha", f"is not an argument of {function.__name__}; networkx's alpha is 1 - p_halt{given}"
-            )
-        return function(*args, **options)
-
-    return checked
+without_alpha = checks.without("alpha", _instead_of_alpha)
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,14 @@ class LeaveOneOut(NamedTuple):
 
 
 class Waic(NamedTuple):
-    """WAIC = -2 (log_density - n_effective).
+    """The widely applicable information criterion.
 
     Attributes
     ----------
     value : float
+        On the scale of deviances: smaller is better.
     n_effective : float
+        The effective number of parameters.
     """
 
     value: float
@@ -70,7 +72,10 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
 
 
 def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> Waic:
-    """Of the log densities' means and variances over the posterior.
+    r"""The criterion from means and variances of the log densities over the posterior.
+
+    .. math:: \mathrm{WAIC} = -2 \sum_i \big( \log \mathrm{E}\, p(y_i \mid \eta_i)
+              - \mathrm{var} \log p(y_i \mid \eta_i) \big)
 
     Source: Watanabe 2010; Gelman, Hwang and Vehtari 2014, "Understanding predictive information criteria for
     Bayesian models".

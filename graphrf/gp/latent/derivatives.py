@@ -29,7 +29,8 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
-    """Of observations y, shape (m,) or (k, m), at latent values of shape (m,); `unit` is that of f."""
+    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) with this
+    unit."""
     step = _STEP * unit
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)

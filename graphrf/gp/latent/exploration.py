@@ -11,7 +11,9 @@ sampling".
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +46,7 @@ class Search:
     """Evidence times prior as a function of all coordinates: those of terms, then of the likelihood."""
 
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
-        self.joint, self.data, self._step = joint, data, step
+        self.joint, self.data, self.step = joint, data, step
         self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
         self.flat = flat
         # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
@@ -64,8 +66,8 @@ class Search:
 
     def at(self, vector: np.ndarray) -> Any:
         """The approximation at a vector: `Mode` or `Moments`."""
-        if self._step is not None:
-            self._step()
+        if self.step is not None:
+            self.step()
         n = len(self.joint.parameters)
         self._last = self.by.found(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
         return self._last
@@ -78,8 +80,8 @@ class Search:
 
     def moved(self, offset: np.ndarray) -> Search:
         """The same with an offset of eta added; it begins where this one ended."""
-        data = Data(self.data.y, self.data.offset + offset, self.data.likelihood, self.data.unit)
-        other = Search(self.joint, data, flat=self.flat, step=self._step)
+        data = dataclasses.replace(self.data, offset=self.data.offset + offset)
+        other = Search(self.joint, data, flat=self.flat, step=self.step)
         other._last = self._last
         return other
 
@@ -99,7 +101,7 @@ class Search:
         return value if math.isfinite(value) else -math.inf
 
     def negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """What a search makes small, and its gradient."""
+        """The negative log posterior density, which a search minimises, and its gradient."""
         try:
             at = self.at(vector)
             slope = self.slopes(vector, at)
@@ -138,30 +140,43 @@ def maximised(search: Search) -> Maximum:
     start = search.start
     if not start.size:
         return Maximum(start, search.log_posterior(start), True)
-    # the first step is as long as the slope, and from an impossible end of the range the search does not return
-    unit = max(1.0, float(np.linalg.norm(search.negative(start)[1])))
-
-    def scaled(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = search.negative(vector)
-        return value / unit, slope / unit
-
-    result = optimize.minimize(
-        scaled, start, jac=True, method="L-BFGS-B", bounds=search.box,
-        options={"maxiter": 100, "ftol": 1e-10, "gtol": 1e-4 / unit},
-    )  # fmt: skip
-    if result.fun >= _IMPOSSIBLE / unit:
+    result = _minimised(search.negative, start, search.box)
+    if result.value >= _IMPOSSIBLE:
         raise ValueError(
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
             "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    return Maximum(result.x, -float(result.fun) * unit, _converged(result, search.box, unit))
+    return Maximum(result.x, -result.value, result.converged)
 
 
-def _converged(result: Any, box: np.ndarray, unit: float = 1.0) -> bool:
-    """True if the remaining step is small beside the deviations of the posterior."""
+class _Minimum(NamedTuple):
+    """The end of a minimisation; `converged` if the remaining step is small in deviations of the posterior."""
+
+    x: np.ndarray
+    value: float
+    converged: bool
+
+
+def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> _Minimum:
+    """The minimum of a function with its gradient, within a box.
+
+    It is divided by the size of its slope at the start: the first step is as long as the slope, and the search
+    does not come back from an impossible end of the range.
+    """
+    unit = max(1.0, float(np.linalg.norm(negative(start)[1])))
+
+    def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = negative(x)
+        return value / unit, slope / unit
+
+    result = optimize.minimize(
+        scaled, start, jac=True, method="L-BFGS-B", bounds=box,
+        options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4 / unit},
+    )  # fmt: skip
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
-    return unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
+    converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
+    return _Minimum(result.x, float(result.fun) * unit, converged)
 
 
 class Likelihoods(NamedTuple):
@@ -195,13 +210,10 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
     first = np.concatenate([search.start, start / scale])
-    result = optimize.minimize(
-        negative, first, jac=True, method="L-BFGS-B", bounds=box,
-        options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4},
-    )  # fmt: skip
+    result = _minimised(negative, first, box)
     coefficients = result.x[n:] * scale
     at = search.moved(design @ coefficients).at(result.x[:n])
-    return Likelihoods(result.x[:n], coefficients, at, -float(result.fun), _converged(result, box))
+    return Likelihoods(result.x[:n], coefficients, at, -result.value, result.converged)
 
 
 def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
@@ -251,7 +263,7 @@ def _sizes(search: Search) -> tuple[int, int]:
 
 
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
-    """At each vector; -inf outside of the box."""
+    """The log posterior density at each vector; -inf outside of the box."""
     box = search.box
     found = [
         search.log_posterior(own) if np.array_equal(own, np.clip(own, *box.T)) else -math.inf for own in vectors

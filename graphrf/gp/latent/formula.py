@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +40,14 @@ class Design(NamedTuple):
         """The matrix for another data frame, shape (m, p)."""
         if self.specification is None:
             return np.zeros((len(frame), 0))
+        from formulaic.errors import DataMismatchWarning, FormulaicError
+
+        require_columns(frame, sorted(map(str, self.specification.required_variables)), "formula")
         try:
-            made = self.specification.get_model_matrix(frame, na_action="raise")
-        except Exception as error:
+            with warnings.catch_warnings():  # unknown categories would count as the first one
+                warnings.simplefilter("error", DataMismatchWarning)
+                made = self.specification.get_model_matrix(frame, na_action="raise")
+        except (FormulaicError, DataMismatchWarning) as error:
             raise checks.value_error("frame", f"does not fit the formula: {_reason(error)}") from error
         return np.asarray(made, dtype=np.float64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -23,14 +24,15 @@ from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
 from graphrf.gp.latent.rows import PredictedRows
 from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
+from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
 
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
@@ -47,7 +49,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     formula : str
         Response and fixed effects, "cases ~ 1 + share", as formulaic reads it: R's language.
     terms : Term, or sequence of Term
-        `Nodes`, `Steps`, `Groups`, their products `a * b` and sums `a + b`.
+        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
     likelihood : str or Likelihood
         "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
     exposure, trials : str or array_like, optional
@@ -93,7 +95,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
               y_i \sim p(y_i \mid \eta_i, \phi)
 
     One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. Hyperparameters are
-    sought by Laplace's approximation; the posterior given each of eight points is that of expectation propagation.
+    sought by Laplace's approximation (by expectation propagation where densities are not log-concave); the
+    posterior given each of 8 to 24 points is that of expectation propagation.
 
     References
     ----------
@@ -131,7 +134,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, frame: Any, y: Any = None) -> Self:
+    def fit(self, frame: Any) -> Self:
         """Fit the model to a data frame with a row for each observation.
 
         Raises
@@ -145,27 +148,28 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         Warns
         -----
         UserWarning
-            If the search has not converged, or ended at a bound; if the points around the mode do not cover the
-            posterior of hyperparameters.
+            Of fewer than 10 observations, values that seem to stand for missing ones, and graphs of which most
+            nodes have no edge; if the search has not converged, or ended at a bound; if the points around the mode
+            do not cover the posterior of hyperparameters.
         """
         self.seed_ = checks.seed(self.seed)
         with blas_threads(1), step_bar("training", self.progress) as bar:
-            parts = self._prepare(as_pandas_frame(frame))
+            self._prepare(as_pandas_frame(frame))
+            self._warn_of_data()
             middle = self._middle()
             centred = dataclasses.replace(self._data, offset=self._data.offset + self._design.matrix @ middle)
             search = Search(self._joint, centred, flat=self.prior is None, step=bar.update)
-            top = maximised(search)
             if self.hyperparameters == "mode":
-                self._take_mode(search, parts)
+                self._take_mode(search)
             else:
-                self._take_average(search, top)
+                self._take_average(search)
             self._points = [self._around(own, middle) for own in self._points]
         self._warn(search)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
 
-    def _prepare(self, frame: Any) -> list[sp.csr_array]:
-        """All that is known before training: observations, terms and their joint variables; rows of the terms."""
+    def _prepare(self, frame: Any) -> None:
+        """All that is known before training: observations, terms and their joint variables."""
         terms, likelihood = self._checked()
         require_columns(frame, sorted({name for term in terms for name in term.columns}))
         response, design = read(self.formula, frame)
@@ -173,14 +177,12 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         y, offset = checked_responses(likelihood, response.size, response, *beside)
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
-        self._require_level(bound, design)
+        self._warn_of_level(bound, design)
         named = {name for name in (self.exposure, self.trials, self.event) if isinstance(name, str)}
         read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
         self._frame = frame[[name for name in frame.columns if name in read_by]]
         self._design, self._bound, self._data = design, bound, data
-        parts = [own.rows(frame) for own in bound]
-        self._joint = self._joined(bound, design, parts)
-        return parts
+        self._joint = self._joined([own.rows(frame) for own in bound])
 
     def _middle(self) -> np.ndarray:
         """The middle of the coefficients' flat prior, as observations may be far from 0 beside their deviation.
@@ -201,54 +203,44 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
         return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
 
-    def _joined(self, bound: list[BoundTerm], design: Design, parts: list[sp.csr_array]) -> Joint:
+    def _joined(self, parts: list[sp.csr_array]) -> Joint:
         """All variables, with what the posterior will be asked for: observations, and levels of terms."""
-        wide = np.sqrt(np.mean(np.square(design.matrix), axis=0))
+        bound, design = self._bound, self._design.matrix
+        wide = np.sqrt(np.mean(np.square(design), axis=0))
         deviations = _FLAT * self._data.unit / np.maximum(wide, 1e-300)
         if self.coefficient_deviation is not None:
             deviations = np.full(wide.size, float(self.coefficient_deviation))
-        empty = Joint(bound, deviations, [])
-        rows = [rows_of(empty, list(parts), design.matrix, self._data.offset.size)]
-        for j, own in enumerate(bound):
-            levels = own.level_rows()
-            alone = [levels if i == j else None for i in range(len(bound))]
-            rows.append(rows_of(empty, alone, None, levels.shape[0]))
+        rows = [rows_of(bound, parts, design), *(self._level_rows(number) for number in range(len(bound)))]
         return Joint(bound, deviations, rows)
 
-    def _take_mode(self, search: Search, parts: list[sp.csr_array]) -> None:
+    def _level_rows(self, number: int) -> sp.csr_array:
+        """A row for each level of a term."""
+        levels = self._bound[number].level_rows()
+        alone = [levels if j == number else None for j in range(len(self._bound))]
+        return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
+
+    def _take_mode(self, search: Search) -> None:
         """The most probable hyperparameters and coefficients, and the normal distribution around these."""
-        joint, data, design = self._joint, search.data, self._design
+        joint, data, design = self._joint, search.data, self._design.matrix
         first = search.at(search.start)
-        p = len(design.names)
-        n = joint.n - p
-        scale = (
-            np.sqrt(first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n)))))
-            if p
-            else np.zeros(0)
-        )
-        alone = Joint(
-            self._bound,
-            np.zeros(0),
-            [rows_of(Joint(self._bound, np.zeros(0), []), list(parts), None, data.offset.size)],
-        )
-        inner = Search(alone, data, flat=self.prior is None, step=search._step)
-        found = maximum_likelihood(inner, design.matrix, first.z[n:], scale)
+        n = joint.n - design.shape[1]
+        variances = first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))
+        alone = Joint(self._bound, np.zeros(0), [sp.csr_array(joint.a[:, :n])])
+        inner = Search(alone, data, flat=self.prior is None, step=search.step)
+        found = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
         z = np.concatenate([found.at.z, found.coefficients])
-        own = data.known(found.vector[len(joint.parameters) :])
-        alone_sites = found.at.sites(alone)
-        sites = Sites(
-            alone_sites.precision, alone_sites.shift + alone_sites.precision * (design.matrix @ found.coefficients)
-        )
+        sites = found.at.sites(alone)
+        sites = sites._replace(shift=sites.shift + sites.precision * (design @ found.coefficients))
         at = conditioned(joint, data, found.vector, sites, rounds=False)
-        fitted = at.fitted._replace(mean=joint.a @ z)
-        self._points = [at._replace(mean=z, likelihood=own, fitted=fitted)]
+        self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
         self._mode, self._sample = found.vector, Sample(found.vector[None], np.ones(1))
         self.log_marginal_likelihood_ = found.value - inner.log_prior(found.vector)[0]
         self.converged_ = found.converged
 
-    def _take_average(self, search: Search, top: Any) -> None:
+    def _take_average(self, search: Search) -> None:
         """The posterior at points that stand for that of hyperparameters."""
+        top = maximised(search)
         points, self._sample, total = explored(search, top, self.seed_)
         exact = isinstance(self._data.likelihood, NormalNoise)
         found, log_weights = [], []
@@ -268,6 +260,16 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged
+
+    def _warn_of_data(self) -> None:
+        """Warn of few observations, of placeholders, and of graphs without edges, as all estimators do."""
+        response = self._data.y
+        warn_of_few(self._data.offset.size, bool(self._joint.parameters))
+        if isinstance(self._data.likelihood, NormalNoise | StudentT):
+            warn_of_placeholders("the response", response, "leave these rows out")
+        graphs = {id(own.graph): own.graph for term in self._bound for own in term.axes}
+        for graph in filter(None, graphs.values()):
+            warn_of_no_edges(graph)
 
     def _warn(self, search: Search) -> None:
         if not self.converged_:
@@ -293,14 +295,23 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         p = len(self._design.names)
         law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
         table: dict[str, Any] = dict(zip(self._design.names, _rows(law), strict=True))
-        parameters = (*self._joint.parameters, *self._data.parameters())
         vectors, shares = self._sample
-        for k, parameter in enumerate(parameters):
+        for k, (name, parameter) in enumerate(self._named_parameters()):
             values = np.array([parameter.value(x) for x in vectors[:, k]])
             mean = float(shares @ values)
             sd = float(np.sqrt(shares @ np.square(values - mean)))
-            table[parameter.name] = [mean, sd, *_weighted_quantiles(values, shares, _QUANTILES)]
+            table[name] = [mean, sd, *_weighted_quantiles(values, shares, _QUANTILES)]
         return pandas.DataFrame.from_dict(table, orient="index", columns=["mean", "sd", *map(str, _QUANTILES)])
+
+    def _named_parameters(self) -> list[tuple[str, Parameter]]:
+        """All hyperparameters with names of their own: several terms may read the same columns."""
+        parameters = (*self._joint.parameters, *self._data.parameters())
+        counts = Counter(own.name for own in parameters)
+        found = []
+        for own in parameters:
+            terms = [number for number, term in enumerate(self._bound) if own in term.parameters]
+            found.append((f"{own.name}, term {terms[0]}" if counts[own.name] > 1 else own.name, own))
+        return found
 
     def effects(self, term: int) -> Any:
         """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the latent scale."""
@@ -309,9 +320,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
         number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
         own = self._bound[number]
-        levels = own.level_rows()
-        alone = [levels if j == number else None for j in range(len(self._bound))]
-        law = self._law(rows_of(self._joint, alone, None, levels.shape[0]))
+        law = self._law(self._level_rows(number))
         names = [axis.column for axis in own.axes]
         index = (
             pandas.MultiIndex.from_tuples(own.levels, names=names)
@@ -404,11 +413,11 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             parts = [Marginals(own.fitted.mean, own.fitted.variance, own.likelihood) for own in self._points]
             return MarginalMixture(parts, self._probabilities), None
         frame = as_pandas_frame(frame)
-        parts = []
+        parts, joint = [], self._joint
         for point in self._points:
             rows = self._rows(frame, point)
-            variance = rows.variances(self._joint, point)
-            parts.append(Marginals(rows.known @ point.mean, variance, point.likelihood))
+            joint = rows.held_by(joint)
+            parts.append(Marginals(rows.known @ point.mean, rows.variances(joint, point), point.likelihood))
         return MarginalMixture(parts, self._probabilities), frame.index
 
     def _law(self, rows: sp.csr_array) -> MarginalMixture:
@@ -427,7 +436,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         require_columns(frame, sorted({name for own in self._bound for axis in own.axes for name in axis.columns}))
         n = len(self._joint.parameters)
         found = [own.extension(frame, self._joint.values(point.vector[:n], own)) for own in self._bound]
-        known = rows_of(self._joint, [own.old for own in found], self._design.of(frame), len(frame))
+        known = rows_of(self._bound, [own.old for own in found], self._design.of(frame))
         scales = [self._joint.values(point.vector[:n], own)[own.deviation.name] for own in self._bound]
         more = [(own, scale) for own, scale in zip(found, scales, strict=True) if own.new.shape[1]]
         return PredictedRows(known, more)
@@ -437,7 +446,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         for term in terms:
             if not isinstance(term, Term):
                 raise checks.type_error(
-                    "terms", f"must hold Nodes, Steps, Groups or products of these, got {checks.describe(term)}"
+                    "terms",
+                    f"must hold Nodes, Steps, Groups, Along or products of these, got {checks.describe(term)}",
                 )
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
@@ -456,7 +466,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         return terms, found
 
     @staticmethod
-    def _require_level(bound: list[BoundTerm], design: Design) -> None:
+    def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:
         """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
         intrinsic = [own.label for own in bound if len(own.axes) == 1 and own.structure.constraints.shape[0]]
         if not intrinsic or design.constant is not None:

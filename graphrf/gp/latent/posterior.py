@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
 from graphrf.gp.terms.joint import Joint, JointFactor
+from graphrf.gp.terms.term import BoundTerm
 
 
 class Gaussian(NamedTuple):
@@ -56,11 +58,10 @@ def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, r
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
 
 
-def rows_of(joint: Joint, parts: list[sp.csr_array | None], design: np.ndarray | None, m: int) -> sp.csr_array:
-    """Rows for all variables from those of each term, and of the coefficients; None is 0."""
+def rows_of(terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray) -> sp.csr_array:
+    """Rows for all variables: from those of each term, where None is 0, and those of the coefficients."""
     blocks = [
-        sp.csr_array((m, term.structure.size)) if part is None else part
-        for term, part in zip(joint.terms, parts, strict=True)
+        sp.csr_array((len(design), term.structure.size)) if part is None else part
+        for term, part in zip(terms, parts, strict=True)
     ]
-    own = np.zeros((m, joint.n - int(joint.starts[-1]))) if design is None else design
-    return sp.csr_array(sp.hstack([*blocks, sp.csr_array(own)], format="csr"))
+    return sp.csr_array(sp.hstack([*blocks, sp.csr_array(design)], format="csr"))

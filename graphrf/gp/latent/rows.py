@@ -27,19 +27,23 @@ class PredictedRows(NamedTuple):
     extensions: list[tuple[Extension, float]]
 
     def variances(self, joint: Joint, point: Gaussian) -> np.ndarray:
-        """Of eta, shape (m,)."""
+        """The variances of eta, shape (m,), of which the pattern of `joint` holds the known part."""
         factor = point.factor
-        try:
-            rows = factor.layout.rows(self.known)
-        except KeyError:
-            more = joint.with_rows(self.known)
-            factor = more.posterior(more.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
-            rows = factor.layout.rows(self.known)
-        total = factor.variances(rows)
+        if joint.layout is not factor.layout:
+            factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
+        total = factor.variances(joint.layout.rows(self.known))
         for own, scale in self.extensions:
             new = _own_factor(own)
             total = total + scale**2 * new.variances(new.layout.rows(own.new))
         return np.maximum(total, 0.0)
+
+    def held_by(self, joint: Joint) -> Joint:
+        """The same variables, with a pattern that holds the known part."""
+        try:
+            joint.layout.rows(self.known)
+        except KeyError:
+            return joint.with_rows(self.known)
+        return joint
 
     def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws of the part of the new variables, shape (m, count)."""

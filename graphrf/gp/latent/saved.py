@@ -123,14 +123,14 @@ class SavedModel:
 
 
 class _Shared(NamedTuple):
-    """What several terms may have in common."""
+    """Objects that several terms may have in common."""
 
     graphs: list[Graph]
     kernels: list[Kernel]
     streets: list[MetricGraph]
 
     def of(self, field: str) -> list[Any] | None:
-        """Those that a field of a term holds; None for other fields."""
+        """The list of the objects that a field of a term holds; None for other fields."""
         lists: dict[str, list[Any]] = {"graph": self.graphs, "kernel": self.kernels, "streets": self.streets}
         return lists.get(field)
 
@@ -145,7 +145,7 @@ class _Shared(NamedTuple):
 
 
 def _of_points(points: list[Gaussian]) -> dict[str, np.ndarray]:
-    """What is kept of the posterior at each point."""
+    """Arrays from which the posterior at each point is made again."""
     return {
         "vectors": np.array([own.vector for own in points]),
         "means": np.array([own.mean for own in points]),

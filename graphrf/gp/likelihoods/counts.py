@@ -190,7 +190,7 @@ class ZeroInflatedNegativeBinomial(_ZeroInflated):
     zero_probability : float in (0, 1), optional
         pi; None trains it.
     dispersion : float, optional
-        None trains it. Both make zeros frequent, so that small counts tell little of which it is.
+        None trains it. Both parameters make zeros frequent, and samples of small counts hardly distinguish them.
 
     Examples
     --------

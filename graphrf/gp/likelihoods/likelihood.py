@@ -1,4 +1,4 @@
-"""What a likelihood is: log p(y | f) of an observation y and the latent value f at its node, and the mean of y.
+"""The base class of likelihoods: log p(y | f) of an observation y given a latent value f, and the mean of y.
 
 Inference (`graphrf.gp.posterior.approximation`, `graphrf.gp.latent`) needs nothing else.
 """

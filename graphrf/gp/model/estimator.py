@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,41 +15,17 @@ from graphrf._base import checks
 from graphrf.gp.model.answers import Titles
 from graphrf.graph.graph import Graph, given_nodes
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-
-def without_alpha(init: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
-    """`__init__`, whose TypeError for `alpha=`, the argument of scikit-learn, names `noise`."""
-
-    @functools.wraps(init)
-    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> None:
-        if "alpha" in options:
-            raise checks.type_error(
-                "alpha",
-                "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array "
-                "with one for each",
-            )
-        init(*args, **options)
-
-    return checked
-
-
-def without_offset(fit: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """`fit`, whose TypeError for `offset=`, the argument of generalised linear models, names `exposure`."""
-
-    @functools.wraps(fit)
-    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
-        if "offset" in options:
-            raise checks.type_error(
-                "offset",
-                "is not an argument of fit; that of a generalised linear model is the logarithm of the exposure: "
-                "pass exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and a known part "
-                "of other means as `mean`",
-            )
-        return fit(*args, **options)
-
-    return checked
+without_alpha = checks.without(
+    "alpha",
+    "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array with one "
+    "for each",
+)
+without_offset = checks.without(
+    "offset",
+    "is not an argument of fit; that of a generalised linear model is the logarithm of the exposure: pass "
+    "exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and a known part of other means "
+    "as `mean`",
+)
 
 
 class NodeEstimator(BaseEstimator):

@@ -138,5 +138,5 @@ class MarginalMixture(NamedTuple):
 
 
 def _own(part: Marginals, f: np.ndarray, like: Any) -> np.ndarray:
-    """Where the likelihood of a part expects what `like` expects at f."""
+    """The latent values at which the likelihood of a part expects what `like` expects at f."""
     return f if like is None else part.likelihood.latent_like(f, like)

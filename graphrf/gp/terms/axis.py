@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf.gp.terms.structure import Structure, Values
+from graphrf.graph.graph import Graph
 
 Lookup = Mapping[Hashable, int]
 
@@ -45,14 +46,17 @@ class Axis:
     structure : Structure
     levels : sequence
         Labels, in the order of the first variables of the structure.
+    graph : Graph, optional
+        Of which the levels are the nodes.
     """
 
     column: str
     structure: Structure
     levels: Sequence[Hashable]
+    graph: Graph | None = None
 
     def cells(self, frame: Any) -> Any:
-        """What `rows` reads of a data frame."""
+        """The cells of a data frame that `rows` reads."""
         return frame[self.column]
 
     @property

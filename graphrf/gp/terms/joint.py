@@ -46,8 +46,7 @@ class Joint:
     deviations : ndarray, shape (p,)
         Those of the prior of the coefficients.
     rows : sequence of csr_array
-        Matrices with n columns: what the posterior is asked for. The first is A; without any there is no
-        posterior.
+        Matrices with n columns: what the posterior is asked for. The first is A.
     """
 
     def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
@@ -59,8 +58,6 @@ class Joint:
         self.parameters = _distinct(self.terms)
         self.constraints = self._constraints()
         self._rows = tuple(rows)
-        if not rows:
-            return
         start = self.vector([parameter.start for parameter in self.parameters])
         self.layout = Layout.of([self.prior(start).precision, *(abs(own).T @ abs(own) for own in rows)])
         self.a, self.observed = rows[0], self.layout.rows(rows[0])
@@ -80,8 +77,7 @@ class Joint:
 
     def values(self, vector: np.ndarray, term: BoundTerm) -> dict[str, float]:
         """A term's hyperparameters at a vector of coordinates, by name."""
-        own = (*term.structure.parameters, term.deviation)
-        return {parameter.name: parameter.value(vector[self._place(parameter)]) for parameter in own}
+        return {own.name: own.value(vector[self._place(own)]) for own in term.parameters}
 
     def prior(self, vector: np.ndarray) -> Prior:
         """Q at a vector of coordinates."""
@@ -188,6 +184,6 @@ def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
     """The parameters of all terms, each once."""
     found: dict[object, Parameter] = {}
     for term in terms:
-        for own in (*term.structure.parameters, term.deviation):
+        for own in term.parameters:
             found.setdefault(own.key, own)
     return tuple(found.values())

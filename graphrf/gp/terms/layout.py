@@ -1,4 +1,4 @@
-"""Where the entries of the joint precision lie, found once for all hyperparameters and weights."""
+"""The places of the entries of the joint precision, found once for all hyperparameters and weights."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Layout:
         )
 
     def places(self, matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a symmetric matrix lie in the lower triangle, and their places there."""
+        """The entries of a symmetric matrix that lie in the lower triangle, and their places there."""
         key = matrix.nnz, matrix.indices.tobytes()
         if key not in self._known:
             n = self._position.size

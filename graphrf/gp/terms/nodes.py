@@ -84,7 +84,7 @@ class Nodes(Term):
         return (NodeAxis(self),)
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the kernel, shared by all terms with this kernel object."""
+        """The kernel's hyperparameters, shared by all terms with this kernel object."""
         return tuple(self._parameter(name) for name in self.trained)
 
     def _parameter(self, name: str) -> Parameter:
@@ -107,6 +107,6 @@ class NodeAxis(Axis):
     """The nodes of a graph."""
 
     def __init__(self, term: Nodes) -> None:
-        self.column = term.by
+        self.column, self.graph = term.by, term.graph
         self.levels = list(term.graph.nodes)
         self.structure = NodeStructure(term.graph, term.kernel, term.parameters(), term.trained)

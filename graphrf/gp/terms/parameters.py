@@ -138,13 +138,14 @@ class Parameter(NamedTuple):
 
 def checked_prior(name: str, kind: str, prior: Any) -> Prior:
     """A prior that serves a parameter of this kind."""
-    allowed: tuple[type[Any], ...] = (PenalisedDeviation,) if kind == "positive" else (BetaPrior, PenalisedMixing)
+    named: dict[str, tuple[type[Any], ...]] = {"sd": (PenalisedDeviation,), "mixing": (BetaPrior, PenalisedMixing)}
+    allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
     if prior is None or isinstance(prior, allowed):
         return prior
     if not isinstance(prior, tuple | list) or len(prior) != 2:
-        names = " or ".join(each.__name__ for each in allowed)
+        names = "".join(f" a {each.__name__}," for each in allowed)
         raise checks.type_error(
-            "prior", f"of {name!r} must be (median, factor), a {names}, or None, got {checks.describe(prior)}"
+            "prior", f"of {name!r} must be (median, factor),{names} or None, got {checks.describe(prior)}"
         )
     median = checks.number(f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False)
     factor = checks.number(f"the factor of {name}", prior[1], low=1, high=_LARGEST, include_low=False)

@@ -31,7 +31,7 @@ class Term:
     prior: Mapping[str, Any] | None
 
     def axes(self, frame: Any) -> tuple[Axis, ...]:
-        """What the term is for the levels of a data frame."""
+        """The term's variables for the levels of a data frame."""
         raise NotImplementedError
 
     @property
@@ -97,6 +97,11 @@ class BoundTerm(NamedTuple):
     axes: tuple[Axis, ...]
     structure: Structure
     deviation: Parameter
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those of the structure, and the deviation."""
+        return (*self.structure.parameters, self.deviation)
 
     @classmethod
     def of(cls, term: Term, frame: Any, number: int, unit: float) -> BoundTerm:

@@ -347,7 +347,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return long_form(self.graph, Y, times, y)
 
     def _as_grid_of_fit(self, Y: Any, times: Any, y: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
-        """As `_as_grid`, once fitted: columns without labels are those of `fit`."""
+        """The grid of values given after `fit`: columns without labels are those of `fit`."""
         if y is None and nodes is None and not has_labels(Y):
             nodes = self.graph.positions(self._columns.nodes)
             if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:

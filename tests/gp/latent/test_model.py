@@ -229,3 +229,47 @@ def test_a_level_far_from_zero_in_its_deviations_is_found():
     np.testing.assert_allclose(far.coefficients_["sd"], near.coefficients_["sd"], rtol=1e-3)
     assert far.coefficients_["mean"].iloc[0] == pytest.approx(1e7 + near.coefficients_["mean"].iloc[0], abs=1e-3)
     assert far.loo().total == pytest.approx(near.loo().total, abs=1e-3)
+
+
+def test_terms_of_one_column_have_hyperparameters_of_their_own():
+    """A field on districts and independent effects of them, both read by one column."""
+    model = LatentGaussianModel(
+        "y ~ 1", [Nodes(GRAPH, grf.ICAR()), Groups("node")], seed=0, hyperparameters="mode"
+    )
+    assert model.fit(frame()).summary().index.tolist() == [
+        "Intercept", "sd(node), term 0", "sd(node), term 1", "scale",
+    ]  # fmt: skip
+
+
+def test_categories_that_the_fit_has_not_seen_are_refused():
+    data = frame(60)
+    model = LatentGaussianModel("y ~ C(clinic)", Steps("year"), seed=0, hyperparameters="mode").fit(data)
+    with pytest.raises(ValueError, match=r"does not fit the formula: .*categories"):
+        model.predict(data.assign(clinic=17))
+    with pytest.raises(ValueError, match="`formula` must read columns of the frame, got 'clinic'"):
+        model.predict(data.drop(columns="clinic"))
+
+
+def test_data_are_warned_of_as_by_other_estimators():
+    settings = {"seed": 0, "hyperparameters": "mode"}
+    data = frame(60).assign(y=lambda own: 60.0 + own["y"])
+    data.loc[[3, 8, 20], "y"] = -999.0
+    with pytest.warns(UserWarning, match="`the response` holds -999 3 times"):
+        LatentGaussianModel("y ~ 1", Groups("clinic"), **settings).fit(data)
+    with pytest.warns(UserWarning, match="learned from 8 observations only"):
+        LatentGaussianModel("cases ~ 1", Groups("clinic"), "poisson", **settings).fit(frame(8))
+    alone = grf.from_edges([0], [1], n_nodes=20)
+    with pytest.warns(UserWarning, match="have no edge"):
+        LatentGaussianModel("y ~ 1", Nodes(alone, grf.BYM2(), by="place"), **settings).fit(
+            frame(60).assign(place=np.arange(60) % 20)
+        )
+
+
+def test_frames_of_polars_are_read():
+    polars = pytest.importorskip("polars")
+    data = frame(60).drop(columns="node")
+    fits = [
+        LatentGaussianModel("y ~ 1 + x", Groups("clinic"), seed=0, hyperparameters="mode").fit(own)
+        for own in (data, polars.DataFrame({name: data[name].to_numpy() for name in data.columns}))
+    ]
+    np.testing.assert_allclose(fits[0].coefficients_, fits[1].coefficients_)

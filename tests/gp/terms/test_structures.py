@@ -10,6 +10,7 @@ from scipy.linalg import null_space
 
 import graphrf as grf
 from graphrf.gp import Groups, Nodes, Steps
+from graphrf.gp.terms import PenalisedDeviation
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm
 
@@ -103,7 +104,8 @@ def test_a_kernel_object_shares_its_hyperparameters_and_an_equal_one_does_not():
     assert names == ["dependence(node)", "sd(node)", "sd(node:h)", "correlation(t)", "sd(t)"]
     apart = [Nodes(GRAPH, grf.CAR(0.8)), Nodes(GRAPH, grf.CAR(0.8)) * Groups("h")]
     bound = [BoundTerm.of(term, FRAME, number, 1.0) for number, term in enumerate(apart)]
-    assert len(Joint(bound, np.zeros(0), []).parameters) == 4
+    rows = [sp.csr_array(sp.hstack([own.rows(FRAME) for own in bound]))]
+    assert len(Joint(bound, np.zeros(0), rows).parameters) == 4
 
 
 @pytest.mark.parametrize(("kind", "order"), [("rw1", 1), ("rw2", 2)])
@@ -158,6 +160,10 @@ def test_cells_may_be_averages_and_weighted_sums():
         (lambda: Nodes(GRAPH, grf.Diffusion(2.0)), "`kernel` must have a sparse inverse"),
         (lambda: Nodes(GRAPH, CAR, prior={"mixing": None}), "must be of sd, dependence"),
         (lambda: Nodes(GRAPH, CAR, prior={"sd": 3.0}).deviation_prior, r"must be \(median, factor\)"),
+        (
+            lambda: Nodes(GRAPH, grf.Matern(1.0), prior={"lengthscale": PenalisedDeviation()}).parameters(),
+            r"of 'lengthscale' must be \(median, factor\), or None",
+        ),
         (lambda: Nodes(GRAPH, CAR) * Groups("h") * Groups("t"), "`terms` are multiplied in pairs"),
         (lambda: BoundTerm.of(Steps("uneven", "rw2"), FRAME, 0, 1.0), "`uneven` must have equal steps"),
         (lambda: BoundTerm.of(Steps("node", "rw1"), FRAME, 0, 1.0), "`node` must hold numbers or dates"),

@@ -1,48 +1,34 @@
-r"""The Whittle-Matern field of order 1 along edges: its sparse precision at the vertices, exact.
-
-The field u solves (1 / l^2 - \Delta)^{1/2} (\tau u) = W on every edge, is continuous, and its derivatives out of a
-vertex sum to 0 (Kirchhoff). Its density is exp(-E / 2) with the energy
-
-.. math:: E = \tau^2 \sum_e \int_0^{d_e} \big( u^2 / l^2 + u'^2 \big) \, dt .
-
-Given the values a and b at the ends of an edge of length d = x l, the least energy of the edge is
-
-.. math:: \frac{1}{\sigma^2} \Big[ w (a - b)^2 + h (a^2 + b^2) \Big], \quad
-          w = \frac{1}{2 \sinh x}, \quad h = \tfrac12 \tanh \tfrac x2, \quad \sigma^2 = \frac{l}{2 \tau^2},
-
-and what is left is independent of the values at the vertices. So the precision at the vertices is the sum of these
-forms over all edges. Cutting an edge at a vertex of degree 2 changes nothing for the others, and a path has the
-covariance \sigma^2 exp(-|s - t| / l) of the Ornstein-Uhlenbeck process but for its ends: nothing is asked of u
-there, so that its derivative is 0 and its variance doubles. An endless edge beyond an end of degree 1 adds
-a^2 / 2: with that the process is stationary there.
-
-Source: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs" (Bernoulli), for alpha = 1;
-derived here by the energy.
-"""
+"""Whittle-Matern fields along edges, of order 1 and 2: their sparse precision at the ends of all pieces, exact."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf.gp.metric.piece_precision import piece_precisions
 from graphrf.gp.metric.pieces import Pieces
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
 ENDS = ("stationary", "free")
+# How much larger than a field's energy Q may be: variances are then off by a few thousandths at most.
+_LOST = 2e12
 
 
 @dataclass(frozen=True)
 class EdgeKernel:
-    """exp(-d / lengthscale) along an endless edge."""
+    """The covariance along an endless edge: exponential for order 1, Matern with smoothness 3/2 for order 2."""
 
     lengthscale: float
+    alpha: int = 1
     shares: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -50,36 +36,85 @@ class EdgeKernel:
         """The lengthscale, by name."""
         return {"lengthscale": self.lengthscale}
 
+    @property
+    def kappa(self) -> float:
+        """The root of 2 alpha - 1 over the lengthscale."""
+        return math.sqrt(2 * self.alpha - 1) / self.lengthscale
+
     def replace(self, **changes: float) -> EdgeKernel:
         """A copy with another lengthscale."""
         return dataclasses.replace(self, **changes)
 
 
+@dataclass(frozen=True)
+class EdgeStates:
+    """The free variables of a field, from which its states at the ends of all pieces follow.
+
+    They are the values at all n vertices, and for order 2 the derivatives into all but one of the pieces at each of
+    them, which Kirchhoff's condition then gives. A stationary end of degree 1 keeps its derivative.
+
+    Attributes
+    ----------
+    basis : csr_array, shape (2 alpha m, n + derivatives)
+        The values at the first ends of the m pieces, those at the last ends, and the derivatives likewise.
+    derivatives : ndarray of int
+        The vertex of each free derivative.
+    at_ends : csr_array, shape (stationary ends, n + derivatives)
+        u + (the derivative into the endless rest) at stationary ends, which has the precision 1/2.
+    component : ndarray of int, shape (n,)
+        Of each vertex.
+    """
+
+    basis: sp.csr_array
+    derivatives: np.ndarray
+    at_ends: sp.csr_array
+    component: np.ndarray
+
+    @classmethod
+    def of(cls, pieces: Pieces, alpha: int, ends: str) -> EdgeStates:
+        """The free variables of a field of this order."""
+        n, m = pieces.n_nodes, pieces.src.size
+        vertex = np.concatenate([pieces.src, pieces.dst])  # of each end: the first ends of pieces, then the last
+        degree = np.bincount(vertex, minlength=n)
+        endless = np.flatnonzero(degree == 1) if ends == "stationary" else np.zeros(0, dtype=np.int64)
+        basis = sp.csr_array((np.ones(2 * m), (np.arange(2 * m), vertex)), shape=(2 * m, n))
+        derivatives = np.zeros(0, dtype=np.int64)
+        if alpha == 2:
+            slopes, derivatives = _slopes(vertex, degree, ends)
+            basis = sp.csr_array(sp.block_diag([basis, slopes], format="csr"))
+        k = endless.size
+        at_ends = sp.csr_array((np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size))
+        if alpha == 2:
+            own = n + np.searchsorted(derivatives, endless)
+            at_ends = sp.csr_array(at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape))
+        joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
+        return cls(basis, derivatives, at_ends, connected_components(joined, directed=False)[1])
+
+
 class EdgePrecision:
-    """Q at the vertices of cut edges, in units of 1 / sigma^2: a `Precision`.
+    """Q of the values at the vertices of cut edges, and for order 2 of derivatives after them: a `Precision`.
+
+    In units of 1 / sigma^2, the variance along an endless edge.
 
     Parameters
     ----------
     pieces : Pieces
     kernel : EdgeKernel
     ends : "stationary" or "free"
-        What holds at vertices of degree 1.
+        At vertices of degree 1: as if an endless edge went on, or with the derivative 0.
 
     Raises
     ------
     ValueError
         If Q is numerically singular.
+
+    See `graphrf.gp.metric.piece_precision` for the equations.
     """
 
     def __init__(self, pieces: Pieces, kernel: EdgeKernel, ends: str) -> None:
         self.pieces = pieces
         self.kernel = kernel
-        m, n = pieces.src.size, pieces.n_nodes
-        ones, every = np.ones(m), np.arange(m)
-        places = np.concatenate([pieces.src, pieces.dst]), np.concatenate([every, every])
-        self._incidence = sp.csr_array((np.concatenate([ones, -ones]), places), shape=(n, m))
-        degrees = np.bincount(places[0], minlength=n)
-        self._beyond = np.where(degrees == 1, 0.5 if ends == "stationary" else 0.0, 0.0)
+        self.states = EdgeStates.of(pieces, kernel.alpha, ends)
         self._elimination: list[Elimination] = []
         self._check_condition()
 
@@ -90,7 +125,7 @@ class EdgePrecision:
     def with_kernel(self, kernel: EdgeKernel) -> EdgePrecision:
         """A copy with another lengthscale."""
         other = object.__new__(EdgePrecision)
-        for name in ("pieces", "_incidence", "_beyond", "_elimination"):
+        for name in ("pieces", "states", "_elimination"):
             setattr(other, name, getattr(self, name))
         other.kernel = kernel
         other._check_condition()
@@ -98,24 +133,20 @@ class EdgePrecision:
 
     @property
     def n_nodes(self) -> int:
-        """Vertices."""
-        return self.pieces.n_nodes
+        """Variables."""
+        return int(self.states.basis.shape[1])
 
     @cached_property
     def matrix(self) -> sp.csr_array:
         """Q, shape (n, n)."""
-        between, own = self._parts
-        return self._assembled(between, self._at_vertices(own) + self._beyond)
+        ends = self.states.at_ends
+        return sp.csr_array(self._assembled(self._blocks[0]) + 0.5 * (ends.T @ ends))
 
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in the lengthscale."""
         assert name == "lengthscale"
-        x = self.pieces.length / self.kernel.lengthscale
-        slope = -x / self.kernel.lengthscale
-        small = np.exp(-x)
-        between = -small * (1 + small**2) / np.square(np.expm1(-2 * x))
-        own = small / np.square(1 + small)
-        return self._assembled(slope * between, self._at_vertices(slope * own))
+        x = self.kernel.kappa * self.pieces.length
+        return self._assembled((-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1])
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
@@ -143,42 +174,74 @@ class EdgePrecision:
     @property
     def root_size(self) -> int:
         """Columns of the matrix R with R R^T = Q that `root` has."""
-        return self.n_nodes + self.pieces.src.size
+        return int(sum(self.states.basis.shape[:1] + self.states.at_ends.shape[:1]))
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p): R = (diag(h)^{1/2}, E diag(w)^{1/2})."""
-        between, own = self._parts
-        h, n = self._at_vertices(own) + self._beyond, self.n_nodes
-        return np.asarray(np.sqrt(h)[:, None] * z[:n] + self._incidence @ (np.sqrt(between)[:, None] * z[n:]))
+        """R z for z of shape (root_size, p), by a root of the precision of each piece."""
+        values, vectors = np.linalg.eigh(self._blocks[0])
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+        basis, ends = self.states.basis, self.states.at_ends
+        inner = _block_diagonal(roots) @ z[: basis.shape[0]]
+        return np.asarray(basis.T @ inner + math.sqrt(0.5) * (ends.T @ z[basis.shape[0] :]))
 
     @cached_property
     def _own_factor(self) -> SparseCholesky:
         return self.factor()
 
-    @property
-    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """w and h of every piece."""
-        x = self.pieces.length / self.kernel.lengthscale
-        return np.exp(-x) / -np.expm1(-2 * x), 0.5 * np.tanh(0.5 * x)
+    @cached_property
+    def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """The precisions of the pieces, and their derivatives."""
+        return piece_precisions(self.kernel.kappa * self.pieces.length, self.kernel.alpha)
 
-    def _at_vertices(self, values: np.ndarray) -> np.ndarray:
-        """Values of pieces, added up at both ends of each."""
-        both = np.concatenate([self.pieces.src, self.pieces.dst])
-        return np.bincount(both, weights=np.concatenate([values, values]), minlength=self.n_nodes)
-
-    def _assembled(self, between: np.ndarray, own: np.ndarray) -> sp.csr_array:
-        """E diag(between) E^T + diag(own)."""
-        product = self._incidence @ sp.diags_array(between, format="csr") @ self._incidence.T
-        return sp.csr_array(product + sp.diags_array(own, format="csr"))
+    def _assembled(self, blocks: np.ndarray) -> sp.csr_array:
+        """The sum of blocks of the pieces."""
+        basis = self.states.basis
+        found = sp.csr_array(basis.T @ _block_diagonal(blocks) @ basis)
+        found.sort_indices()
+        return found
 
     def _check_condition(self) -> None:
-        between, own = self._parts
-        h = self._at_vertices(own) + self._beyond
-        spread = float((h + 2 * self._at_vertices(between)).max() / h.min())
-        if not spread < 1e14:  # the condition number of Q from which nothing is left of variances
+        """Refuse a Q whose rounding shows.
+
+        Rounding changes Q by its diagonal times random signs of one rounding. That is an error of variances if it
+        is compared with 1, or with the energy of a constant in a component (order 1) where this is less.
+        """
+        n, component = self.pieces.n_nodes, self.states.component
+        ends = np.concatenate([self.pieces.src, self.pieces.dst])
+        energy = np.tile(0.5 * np.tanh(0.5 * self.kernel.kappa * self.pieces.length), 2)
+        energy = np.bincount(component[ends], weights=energy)
+        stationary = np.bincount(component, weights=abs(self.states.at_ends[:, :n]).sum(axis=0))
+        size = np.sqrt(np.bincount(component, weights=self.matrix.diagonal()[:n] ** 2))
+        if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:
             raise checks.value_error(
                 "lengthscale",
                 f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: pieces of edges "
                 f"are {self.pieces.length.min():.3g} to {self.pieces.length.max():.3g} long; shorten the "
                 "lengthscale, or join places and nodes that are so near",
             )
+
+
+def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_array, np.ndarray]:
+    """The derivative at each end of a piece, into the piece, from those that are free, and the vertices of these."""
+    order = np.argsort(vertex, kind="stable")
+    at = vertex[order]
+    last = np.append(at[1:] != at[:-1], True)
+    free = ~last
+    if ends == "stationary":  # the endless rest has the derivative that is not free
+        free |= degree[at] == 1
+    derivatives = at[free]
+    closing = np.full(degree.size, -1)
+    closing[at[last & ~free]] = order[last & ~free]
+    whose = closing[derivatives]
+    kept = np.flatnonzero(whose >= 0)
+    rows, columns = np.concatenate([order[free], whose[kept]]), np.concatenate([np.arange(free.sum()), kept])
+    data = np.concatenate([np.ones(derivatives.size), -np.ones(kept.size)])
+    return sp.csr_array((data, (rows, columns)), shape=(vertex.size, derivatives.size)), derivatives
+
+
+def _block_diagonal(blocks: np.ndarray) -> sp.csr_array:
+    """Blocks of pieces as one matrix: state k of piece j is at k m + j."""
+    m, d = blocks.shape[:2]
+    places = np.arange(m)[:, None] + m * np.arange(d)
+    rows, columns = np.repeat(places, d, axis=1).ravel(), np.tile(places, d).ravel()
+    return sp.csr_array((blocks.ravel(), (rows, columns)), shape=(d * m, d * m))

@@ -36,6 +36,15 @@ class Pieces(NamedTuple):
     where: np.ndarray  # the vertex that each of the places is, (n,)
 
 
+def rounded(places: Places, length: np.ndarray, step: float) -> Places:
+    """Places inside edges of some lengths at the nearest of points that are `step` apart."""
+    inside = places.edge >= 0
+    whole = np.where(inside, length[places.edge], 0.0)
+    distance = np.round(places.distance / step) * step
+    distance = np.where(whole - distance < 0.75 * step, whole, distance)
+    return places._replace(distance=np.where(inside, distance, places.distance))
+
+
 def cut(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places) -> Pieces:
     """Cut edges at places, in O((m + n) log(m + n))."""
     where = places.node.copy()

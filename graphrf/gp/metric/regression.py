@@ -118,6 +118,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self,
         graph: MetricGraph,
         *,
+        alpha: int = 1,
         lengthscale: float | None = None,
         output_scale: float | None = None,
         noise: float | None = None,
@@ -128,6 +129,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         progress: bool = False,
     ) -> None:
         self.graph = graph
+        self.alpha = alpha
         self.lengthscale = lengthscale
         self.output_scale = output_scale
         self.noise = noise
@@ -196,6 +198,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         for name, value in fixed._asdict().items():
             if value is not None:
                 fixed = fixed._replace(**{name: checks.number(name, value, low=1e-140, high=1e140)})
+        checks.integer("alpha", self.alpha, low=1, high=2)
         checks.choice("ends", self.ends, ENDS)
         checks.choice("mean", self.mean, ("constant", "zero"))
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
@@ -208,7 +211,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     ) -> None:  # fmt: skip
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
-        pieces = graph.cut(found)
+        pieces = graph.cut(found, self.alpha)
         covariates = None
         if x is not None:
             aligned = Rows(found.node.size, labels_of(x)[0], False, list)
@@ -221,7 +224,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
             fixed = fixed._replace(output_scale=output_scale, noise=noise)
-        first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length), self.ends)
+        first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends)
         with step_bar("training", self.progress) as bar:
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
             points = [(search.found, 1.0)]
@@ -252,10 +255,10 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """The posterior at the vertices of pieces, whose first are those that were observed."""
         where = pieces.where[: seen.places.node.size]
         observations = Observations.of(where, seen.values, basis, seen.weights)
-        precision = EdgePrecision(pieces, EdgeKernel(points[0][0].lengthscale), self.ends)
+        precision = EdgePrecision(pieces, EdgeKernel(points[0][0].lengthscale, self.alpha), self.ends)
         parts = [
             PrecisionPosterior(
-                precision.with_kernel(EdgeKernel(point.lengthscale)), point.output_scale, observations,
+                precision.with_kernel(EdgeKernel(point.lengthscale, self.alpha)), point.output_scale, observations,
                 noise=point.noise, basis=basis, offset=seen.offset,
             )
             for point, _ in points
@@ -387,7 +390,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """The posterior where places are vertices, their distinct vertices, and which of these each place is."""
         self._check_fitted()
         asked = self.graph.places(places)
-        pieces = self.graph.cut(self._seen.places.followed_by(asked))
+        pieces = self.graph.cut(self._seen.places.followed_by(asked), self.alpha)
         n_seen = self._seen.places.node.size
         seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
         mean, posterior = self._seen.mean, self._posterior

@@ -21,7 +21,7 @@ from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
-_SETTINGS = ("lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
+_SETTINGS = ("alpha", "lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
 _LARGEST = 1e150  # of numbers whose squares are summed
 
 
@@ -65,7 +65,7 @@ class SavedMetric(Saved):
         made: Any = cls
         loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
         loaded._checked()
-        seen = _seen(graph, loaded.mean, record, arrays)
+        seen = _seen(graph, loaded.mean, loaded.alpha, record, arrays)
         points = [_point(*point) for point in record["points"]]
         if not points or abs(sum(weight for _, weight in points) - 1) > 1e-9:
             raise ValueError("the probabilities of its points do not sum to 1")
@@ -73,7 +73,7 @@ class SavedMetric(Saved):
         for name in _FITTED[:-1]:
             checks.number(name, fitted[name])
         checks.flag("converged_", fitted["converged_"])
-        loaded._settle(seen, graph.cut(seen.places), points)
+        loaded._settle(seen, graph.cut(seen.places, loaded.alpha), points)
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
@@ -128,7 +128,9 @@ def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:
     return number
 
 
-def _seen(graph: MetricGraph, mean: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Seen:
+def _seen(
+    graph: MetricGraph, mean: str, alpha: int, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> Seen:
     """The observations of a file, once they can be such."""
     places = _places(graph, arrays)
     n, single = places.node.size, checks.flag("single", record["single"])
@@ -138,7 +140,7 @@ def _seen(graph: MetricGraph, mean: str, record: Mapping[str, Any], arrays: Mapp
     weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
     if weights is not None and (weights <= 0).any():
         raise checks.value_error("precisions", "must be positive")
-    pieces = graph.cut(places)
+    pieces = graph.cut(places, alpha)
     covariates, names = None, tuple(map(str, record["x_names"]))
     if "x" in arrays:
         x = _numbers("x", arrays, (n, len(names)))

@@ -21,8 +21,6 @@ from graphrf.gp.terms.term import Term
 
 # Points of Simpson's rule along a stretch.
 _POINTS = 9
-# Of places, in lengths of roads.
-_APART = 1e-3
 # The range of lengthscales, in lengths of roads.
 _RANGE = (1e-2, 1e3)
 
@@ -153,25 +151,12 @@ class EdgeAxis(Axis):
         return np.unique(self.structure.derivatives)
 
     def _cut(self, places: Sequence[Hashable]) -> Pieces:
-        """The edges cut at places; for order 2 at the nearest of points that are `_APART` apart.
-
-        Pieces x long take x^3 of the digits of the precision, and a field of order 2 differs by about x between
-        their ends, in deviations: points that are nearer count as one.
-        """
+        """The edges cut at places."""
         streets = self._term.streets
-        found = streets.places(list(places))
-        if self._term.alpha == 2:
-            step = _APART * streets.road_length
-            inside = found.edge >= 0
-            length = np.where(inside, streets.length[found.edge], 0.0)
-            distance = np.round(found.distance / step) * step
-            distance = np.where(length - distance < 0.75 * step, length, distance)
-            found = found._replace(distance=np.where(inside, distance, found.distance))
-        return streets.cut(found)
+        return streets.cut(streets.places(list(places)), self._term.alpha)
 
     def _structure(self, pieces: Pieces) -> EdgeStructure:
-        stationary = self._term.ends == "stationary"
-        return EdgeStructure(pieces, self._term.alpha, stationary=stationary, lengthscale=self._lengthscale)
+        return EdgeStructure(pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale)
 
 
 def _place(edge: Any, distance: Any) -> tuple[Any, ...]:

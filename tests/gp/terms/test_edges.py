@@ -23,7 +23,7 @@ def covariance(src, dst, length, alpha, stationary=True):
     """Of the values at all vertices."""
     n = max(max(src), max(dst)) + 1
     pieces = Pieces(n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n))
-    structure = EdgeStructure(pieces, alpha, stationary=stationary, lengthscale=LENGTH)
+    structure = EdgeStructure(pieces, alpha, ends="stationary" if stationary else "free", lengthscale=LENGTH)
     return np.linalg.inv(structure.precision({"lengthscale": 1.3}).toarray())[:n, :n]
 
 

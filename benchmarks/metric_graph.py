@@ -46,18 +46,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from _machine import header
 
 import graphrf as grf
-from graphrf.gp import (
-    Along,
-    GraphGPRegressor,
-    LatentGaussianModel,
-    MetricGraph,
-    MetricGraphGPRegressor,
-    metrics,
-)
+from graphrf.gp import GraphGPRegressor, MetricGraph, MetricGraphGPRegressor, metrics
 
 SPLITS = 10
 
@@ -70,31 +62,6 @@ def main() -> None:
         california(lengthscale)
 
 
-class ByTerms:
-    """A `LatentGaussianModel` of a constant, a field along the edges and noise, at nodes."""
-
-    def __init__(self, roads: MetricGraph, alpha: int, seed: int) -> None:
-        self._roads, term = roads, Along(roads, alpha)
-        self._model = LatentGaussianModel("y ~ 1", term, seed=seed)
-
-    def _frame(self, nodes: np.ndarray) -> pd.DataFrame:
-        """Each node as an end of an edge."""
-        edges, distances = [], []
-        for node in nodes:
-            starts = np.flatnonzero(self._roads.src == node)
-            edge = int(starts[0] if starts.size else np.flatnonzero(self._roads.dst == node)[0])
-            edges.append(edge)
-            distances.append(0.0 if starts.size else float(self._roads.length[edge]))
-        return pd.DataFrame({"edge": edges, "distance": distances})
-
-    def fit(self, nodes: np.ndarray, y: np.ndarray) -> ByTerms:
-        self._model.fit(self._frame(nodes).assign(y=y))
-        return self
-
-    def predict(self, nodes: np.ndarray, return_std: str) -> tuple[np.ndarray, np.ndarray]:
-        return self._model.predict(self._frame(nodes), return_std=return_std)
-
-
 def san_jose() -> None:
     """Speeds of 325 sensors on the highways of San Jose: 250 of them are seen, 75 predicted."""
     data = grf.datasets.load("san-jose")
@@ -104,8 +71,8 @@ def san_jose() -> None:
     models: dict[str, Any] = {
         "along the edges": lambda seed: MetricGraphGPRegressor(roads),
         "along the edges, free ends": lambda seed: MetricGraphGPRegressor(roads, ends="free"),
-        "terms along the edges, order 1": lambda seed: ByTerms(roads, 1, seed),
-        "terms along the edges, order 2": lambda seed: ByTerms(roads, 2, seed),
+        "along the edges, order 2": lambda seed: MetricGraphGPRegressor(roads, alpha=2),
+        "order 2, free ends": lambda seed: MetricGraphGPRegressor(roads, alpha=2, ends="free"),
         "nodes, Matern nu=1, combinatorial": lambda seed: GraphGPRegressor(
             data.graph, kernel=grf.Matern(nu=1.0, laplacian="combinatorial"), seed=seed
         ),

@@ -50,8 +50,8 @@ class EdgeKernel:
 class EdgeStates:
     """The free variables of a field, from which its states at the ends of all pieces follow.
 
-    They are the values at all n vertices, and for order 2 the derivatives into all but one of the pieces at each of
-    them, which Kirchhoff's condition then gives. A stationary end of degree 1 keeps its derivative.
+    They are the values at all n vertices, and for order 2 the derivatives into all but one of the pieces at each
+    vertex: Kirchhoff's condition gives the last. A stationary end of degree 1 keeps its derivative.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class EdgePrecision:
 
 
 def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_array, np.ndarray]:
-    """The derivative at each end of a piece, into the piece, from those that are free, and the vertices of these."""
+    """The derivatives into the pieces at their ends, from those that are free, and the vertices of these."""
     order = np.argsort(vertex, kind="stable")
     at = vertex[order]
     last = np.append(at[1:] != at[:-1], True)

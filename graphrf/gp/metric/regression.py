@@ -41,18 +41,22 @@ from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere on them.
 
-    .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (l^{-2} - \Delta)^{1/2} \, (\tau u) = W, \quad
-              \sigma^2 = \frac{l}{2 \tau^2}, \quad \varepsilon \sim N(0, s),
+    .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau u) = W, \quad
+              \kappa = \frac{\sqrt{2 \alpha - 1}}{l}, \quad \varepsilon \sim N(0, s),
 
-    with the Whittle-Matern field u of order 1: driven by white noise W on every edge, continuous, and with
-    derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l); where
-    k long edges meet the variance is 2 sigma^2 / k. All is exact: places become vertices, and the precision of the
-    field at vertices is sparse.
+    with the Whittle-Matern field u of order alpha: driven by white noise W on every edge, continuous, and with
+    derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for
+    order 1, and for order 2, of which the derivatives along edges are continuous too,
+    sigma^2 (1 + kappa d) exp(-kappa d). Where k long edges meet the variance of order 1 is 2 sigma^2 / k. All is
+    exact: places become vertices, and the precision of the field at vertices is sparse. For counts and other
+    likelihoods, and for averages along stretches, use `LatentGaussianModel` with the term `Along`.
 
     Parameters
     ----------
     graph : MetricGraph
         N nodes, E edges. Shared, never copied.
+    alpha : {1, 2}
+        The order of the field. Places of order 2 are rounded to thousandths of `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
         Fixed values of l (in the unit of the edges' lengths), the variance sigma^2 and the noise variance s. None
         trains them by the exact marginal likelihood of all observations times the prior.
@@ -93,8 +97,6 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     of all vertices (nodes, and places that were observed), some 30 factorisations for training, and for each
     prediction one more for each set of hyperparameters, after another ordering where places are new. On roads
     these take some microseconds a vertex each. Memory: the factor, some tens of numbers a vertex.
-
-    Fields of higher order, which are differentiable along the edges, are not here.
 
     Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023, "Statistical
     inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has the same model

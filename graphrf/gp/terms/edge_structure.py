@@ -34,9 +34,9 @@ class EdgeStructure(Structure):
         return self._at(values).matrix
 
     def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
-        own = self._at(values)
-        length = values[parameter.name]
-        return sp.csr_array(length * own.derivative("lengthscale")), length * own.trace_of_derivative("lengthscale")
+        own, length = self._at(values), values[parameter.name]
+        change = sp.csr_array(length * own.derivative("lengthscale"))
+        return change, length * own.trace_of_derivative("lengthscale")
 
     def log_determinant(self, values: Values) -> float:
         return self._at(values).log_determinant()

@@ -36,11 +36,11 @@ ROUTE = re.compile(r"method\w* (==|!=|in) |(precision|sampler)_? is (not )?None"
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms and latent apart": (20_300, 16_500),
-    "lines of gp/terms and gp/latent": (3_760, 2_500),
+    "lines of gp/, terms and latent apart": (20_400, 16_500),
+    "lines of gp/terms and gp/latent": (3_660, 2_500),
     "files that a default fit enters": (44, 32),
     "functions that a default fit enters": (320, 320),
-    "files that the example's fit enters": (45, 32),
+    "files that the example's fit enters": (46, 32),  # one more where a busy machine announces the wait
     "functions that the example's fit enters": (320, 320),
     "files of hyperparameters/ entered where nothing is trained": (0, 0),
     "times K of the observed nodes is made there": (1, 1),

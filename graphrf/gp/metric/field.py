@@ -41,9 +41,9 @@ class EdgeKernel:
         """The root of 2 alpha - 1 over the lengthscale."""
         return math.sqrt(2 * self.alpha - 1) / self.lengthscale
 
-    def replace(self, **changes: float) -> EdgeKernel:
+    def replace(self, *, lengthscale: float) -> EdgeKernel:
         """A copy with another lengthscale."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, lengthscale=lengthscale)
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,6 @@ class EdgePrecision:
         """trace(Q^-1 dQ)."""
         return self._own_factor.trace(self.derivative(name))
 
-    def draws(self, z: np.ndarray) -> np.ndarray:
-        """Draws from N(0, Q^-1) of standard normals z of shape (n, p)."""
-        return self._own_factor.root(z)
-
-    def covariance(self, vertices: np.ndarray) -> np.ndarray:
-        """Q^-1 between some vertices, dense."""
-        return self._own_factor.inverse_between(vertices)
-
     @property
     def root_size(self) -> int:
         """Columns of the matrix R with R R^T = Q that `root` has."""
@@ -208,8 +200,8 @@ class EdgePrecision:
         """
         n, component = self.pieces.n_nodes, self.states.component
         ends = np.concatenate([self.pieces.src, self.pieces.dst])
-        energy = np.tile(0.5 * np.tanh(0.5 * self.kernel.kappa * self.pieces.length), 2)
-        energy = np.bincount(component[ends], weights=energy)
+        pieces = np.tile(0.5 * np.tanh(0.5 * self.kernel.kappa * self.pieces.length), 2)
+        energy = np.bincount(component[ends], weights=pieces)
         stationary = np.bincount(component, weights=abs(self.states.at_ends[:, :n]).sum(axis=0))
         size = np.sqrt(np.bincount(component, weights=self.matrix.diagonal()[:n] ** 2))
         if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:

@@ -349,7 +349,7 @@ class MetricGraph:
         require_memory(
             16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
         )
-        return scale * precision.covariance(vertices)[np.ix_(inverse, inverse)]
+        return scale * precision.factor().inverse_between(vertices)[np.ix_(inverse, inverse)]
 
     def sample(
         self,
@@ -370,7 +370,7 @@ class MetricGraph:
             24.0 * precision.n_nodes * n_samples, f"`n_samples` = {n_samples}", "ask for fewer at a time"
         )
         z = rng.standard_normal((n_samples, precision.n_nodes)).T
-        return np.asarray(np.sqrt(scale) * precision.draws(z)[found].T)
+        return np.asarray(np.sqrt(scale) * precision.factor().root(z)[found].T)
 
     def _prior(
         self, places: Any, lengthscale: float, output_scale: float, alpha: int, ends: str

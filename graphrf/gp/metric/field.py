@@ -166,15 +166,19 @@ class EdgePrecision:
     @property
     def root_size(self) -> int:
         """Columns of the matrix R with R R^T = Q that `root` has."""
-        return int(sum(self.states.basis.shape[:1] + self.states.at_ends.shape[:1]))
+        return int(self._root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), by a root of the precision of each piece."""
+        """R z for z of shape (root_size, p)."""
+        return np.asarray(self._root @ z)
+
+    @cached_property
+    def _root(self) -> sp.csr_array:
+        """R, by a root of the precision of each piece."""
         values, vectors = np.linalg.eigh(self._blocks[0])
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
-        basis, ends = self.states.basis, self.states.at_ends
-        inner = _block_diagonal(roots) @ z[: basis.shape[0]]
-        return np.asarray(basis.T @ inner + math.sqrt(0.5) * (ends.T @ z[basis.shape[0] :]))
+        roots = _block_diagonal(vectors * np.sqrt(np.maximum(values, 0.0))[:, None])
+        states = self.states
+        return sp.csr_array(sp.hstack([states.basis.T @ roots, math.sqrt(0.5) * states.at_ends.T], format="csr"))
 
     @cached_property
     def _own_factor(self) -> SparseCholesky:

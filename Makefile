@@ -88,12 +88,12 @@ test: style
 	@$(MAKE) --no-print-directory -j4 types docs architecture tests
 
 # What `make test` leaves out (tests/support/quick.py says what, and why), and those that are given inputs with more of
-# these; before, a CPU rehearsal of the GPU check, and the quick tests that compute, with another BLAS kernel, on two
-# threads.
+# these; before, a CPU rehearsal of the GPU check, and one case of each quick test that computes, with another BLAS
+# kernel, on two threads.
 test-more: $(READY)
 	PYTHON=$(BIN)/python bash checks/gpu.sh --device cpu
 	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \
-		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m "not more and not full" $(NUMERICAL)
+		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m one $(NUMERICAL)
 	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 tests
 
 test-full: lint docs

@@ -6,11 +6,14 @@ Three rules mark a test as `more`, beside the mark itself where it stands at a t
 2. Its function has several parameters, and their values in this case stand in others that `make test` runs.
 3. Its function is listed in `GRIDS`, and the case is not one of the first so many of those that are left.
 
-Tests with the mark `full` are in neither. Hypothesis tests run in both, in `make test-more` with more inputs.
+One case of each function that is left has the mark `one`: where all are run a second time, with another BLAS
+kernel, these are. Tests with the mark `full` are in neither. Hypothesis tests run in both, in `make test-more` with
+more inputs.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -151,6 +154,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         most = next((most for beginning, most in GRIDS.items() if name.startswith(beginning)), len(left))
         for item in (*again, *left[most:]):
             item.add_marker(mark)
+        kept = left[:most]
+        kept[zlib.crc32(name.encode()) % len(kept)].add_marker(pytest.mark.one)
 
 
 def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -29,7 +29,7 @@ import graphrf as grf
 from graphrf.gp import Along, Groups, LatentGaussianModel, MetricGraph, Nodes, Steps
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
-from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.joint import Joint, Prior
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.step_structures import FLAT
 from graphrf.gp.terms.term import BoundTerm
@@ -86,6 +86,16 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
     return float(np.interp(rng.random() * mass[-1], mass, x))
 
 
+def prior_of_draw(joint: Joint, rng: np.random.Generator) -> Prior:
+    """The prior for hyperparameters that are drawn, of those for which it is not singular to rounding."""
+    while True:
+        vector = np.array([drawn(own, rng) for own in joint.parameters])
+        try:
+            return joint.prior(vector)
+        except np.linalg.LinAlgError:
+            continue
+
+
 def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     """How many intervals hold, of how many, by what they are of."""
     make, kind, frame, ahead = MODELS[name]
@@ -97,8 +107,8 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     for own in bound:
         if own.structure.flat is not None:  # draws of a flat prior would be absurd
             own.structure.flat = own.structure.flat * FLAT**2
-    vector = np.array([drawn(own, rng) for own in joint.parameters])
-    z = joint.posterior(joint.prior(vector), np.zeros(len(frame))).draws(rng.standard_normal((joint.n, 1)))[:, 0]
+    prior = prior_of_draw(joint, rng)
+    z = joint.posterior(prior, np.zeros(len(frame))).draws(rng.standard_normal((joint.n, 1)))[:, 0]
     eta = a @ z
     trials = rng.integers(1, 12, len(frame))
     likelihood = NormalNoise(0.3) if kind == "gaussian" else LIKELIHOODS[kind]()

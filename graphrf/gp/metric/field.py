@@ -17,10 +17,12 @@ from graphrf.gp.metric.piece_precision import piece_precisions
 from graphrf.gp.metric.pieces import Pieces
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
+from graphrf.operators.sparse.row_products import row_products
 
 ENDS = ("stationary", "free")
-# How much larger than a field's energy Q may be: variances are then off by a few thousandths at most.
-_LOST = 2e12
+# How much larger than a field's energy Q may be: variances are then off by some thousandths, and by some hundredths
+# where thousands of places are so near one another.
+_LOST = 2e13
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,22 @@ class EdgeStates:
         u + (the derivative into the endless rest) at stationary ends, which has the precision 1/2.
     component : ndarray of int, shape (n,)
         Of each vertex.
+    indices, indptr : ndarray
+        The pattern of the precision, in which zeros that cancel for some lengthscales keep their places.
+    sums : csr_array, shape (entries, 4 alpha^2 m)
+        Makes the precision's entries of those of all pieces.
+    rest : ndarray, shape (entries,)
+        What stationary ends add to them.
     """
 
     basis: sp.csr_array
     derivatives: np.ndarray
     at_ends: sp.csr_array
     component: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    sums: sp.csr_array
+    rest: np.ndarray
 
     @classmethod
     def of(cls, pieces: Pieces, alpha: int, ends: str) -> EdgeStates:
@@ -88,7 +100,16 @@ class EdgeStates:
             own = n + np.searchsorted(derivatives, endless)
             at_ends = sp.csr_array(at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape))
         joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
-        return cls(basis, derivatives, at_ends, connected_components(joined, directed=False)[1])
+        component = connected_components(joined, directed=False)[1]
+        indices, indptr, sums = _pattern(basis, m)
+        rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+        rest = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
+        return cls(basis, derivatives, at_ends, component, indices, indptr, sums, rest)
+
+    def assembled(self, blocks: np.ndarray) -> sp.csr_array:
+        """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all precisions."""
+        n = self.basis.shape[1]
+        return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
 
 
 class EdgePrecision:
@@ -139,14 +160,15 @@ class EdgePrecision:
     @cached_property
     def matrix(self) -> sp.csr_array:
         """Q, shape (n, n)."""
-        ends = self.states.at_ends
-        return sp.csr_array(self._assembled(self._blocks[0]) + 0.5 * (ends.T @ ends))
+        whole = self.states.assembled(self._blocks[0])
+        whole.data += self.states.rest
+        return whole
 
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in the lengthscale."""
         assert name == "lengthscale"
         x = self.kernel.kappa * self.pieces.length
-        return self._assembled((-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1])
+        return self.states.assembled((-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1])
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
@@ -189,13 +211,6 @@ class EdgePrecision:
         """The precisions of the pieces, and their derivatives."""
         return piece_precisions(self.kernel.kappa * self.pieces.length, self.kernel.alpha)
 
-    def _assembled(self, blocks: np.ndarray) -> sp.csr_array:
-        """The sum of blocks of the pieces."""
-        basis = self.states.basis
-        found = sp.csr_array(basis.T @ _block_diagonal(blocks) @ basis)
-        found.sort_indices()
-        return found
-
     def _check_condition(self) -> None:
         """Refuse a Q whose rounding shows.
 
@@ -233,6 +248,18 @@ def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_a
     rows, columns = np.concatenate([order[free], whose[kept]]), np.concatenate([np.arange(free.sum()), kept])
     data = np.concatenate([np.ones(derivatives.size), -np.ones(kept.size)])
     return sp.csr_array((data, (rows, columns)), shape=(vertex.size, derivatives.size)), derivatives
+
+
+def _pattern(basis: sp.csr_array, m: int) -> tuple[np.ndarray, np.ndarray, sp.csr_array]:
+    """Indices and pointers of B^T D B for all block-diagonal D, and what its entries are of those of D."""
+    d, n = basis.shape[0] // m, basis.shape[1]
+    places = np.arange(m)[:, None] + m * np.arange(d)
+    products = row_products(basis[np.repeat(places, d, axis=1).ravel()], basis[np.tile(places, d).ravel()])
+    keys, entry = np.unique(products.indices, return_inverse=True)
+    of = np.repeat(np.arange(products.shape[0]), np.diff(products.indptr))
+    sums = sp.csr_array((products.data, (entry, of)), shape=(keys.size, products.shape[0]))
+    rows, columns = np.divmod(keys, n)
+    return columns, np.searchsorted(rows, np.arange(n + 1)), sums
 
 
 def _block_diagonal(blocks: np.ndarray) -> sp.csr_array:

@@ -21,7 +21,7 @@ from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.other_graphs import streets_of
 
 # Between places of fields of order 2, in lengths of roads.
-_APART = 1e-3
+_APART = 2e-3
 _WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) or (u, v, key, distance from u)"
 
 
@@ -182,8 +182,8 @@ class MetricGraph:
     def cut(self, places: Places, alpha: int = 1) -> Pieces:
         """The edges cut at places, in an order that does not depend on that of the places.
 
-        For a field of order 2 at the nearest of points that are a thousandth of `road_length` apart: pieces x long
-        take x^3 of the digits of its precision, and it differs by about x between their ends, in deviations.
+        For a field of order 2 at the nearest of points that are a 500th of `road_length` apart: pieces x long take
+        x^3 of the digits of its precision, and it differs by about x between their ends, in deviations.
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)

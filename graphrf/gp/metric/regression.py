@@ -56,7 +56,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     graph : MetricGraph
         N nodes, E edges. Shared, never copied.
     alpha : {1, 2}
-        The order of the field. Places of order 2 are rounded to thousandths of `MetricGraph.road_length`.
+        The order of the field. Places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
         Fixed values of l (in the unit of the edges' lengths), the variance sigma^2 and the noise variance s. None
         trains them by the exact marginal likelihood of all observations times the prior.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf.gp.metric.field import ENDS
@@ -18,6 +19,7 @@ from graphrf.gp.terms.edge_structure import EdgeStructure
 from graphrf.gp.terms.parameters import Parameter, checked_prior
 from graphrf.gp.terms.structure import Values
 from graphrf.gp.terms.term import Term
+from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.
 _POINTS = 9
@@ -34,7 +36,7 @@ class Along(Term):
     streets : MetricGraph
     alpha : {1, 2}
         The order: 1 has the exponential covariance along a line, 2 the Matern covariance of smoothness 3/2, whose
-        derivatives are continuous along edges. Places of order 2 are rounded to thousandths of
+        derivatives are continuous along edges. Places of order 2 are rounded to 500ths of
         `streets.road_length`.
     edge, distance : str
         The columns with the edges, (u, v), (u, v, key) or numbers, and the distances from u along them. A distance
@@ -133,7 +135,7 @@ class EdgeAxis(Axis):
         both = sp.csr_array(new_part[:, old] + known_part)
         if not new.size:
             return Extension(both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0)))
-        mean = -np.asarray(sp.linalg.spsolve(sp.csc_array(precision), sp.csc_array(whole[new][:, old])).todense())
+        mean = solved_by_components(precision, sp.csr_array(-whole[new][:, old]))
         part = sp.csr_array(new_part[:, new])
         return Extension(sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size)))
 
@@ -157,6 +159,26 @@ class EdgeAxis(Axis):
 
     def _structure(self, pieces: Pieces) -> EdgeStructure:
         return EdgeStructure(pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale)
+
+
+def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_array:
+    """A^-1 B for a positive definite A of many small components, each with entries in a few columns of B.
+
+    The columns of each component are counted from 0, so that one dense right-hand side has those of all.
+    """
+    n, width = rhs.shape
+    component = connected_components(matrix, directed=False)[1]
+    entries = sp.coo_array(rhs)
+    keys, own = np.unique(component[entries.row].astype(np.int64) * width + entries.col, return_inverse=True)
+    owner, column = np.divmod(keys, width)
+    counts = np.bincount(owner, minlength=int(component.max()) + 1)
+    first = np.cumsum(counts) - counts
+    dense = np.zeros((n, int(counts.max(initial=0))))
+    dense[entries.row, own - first[component[entries.row]]] = entries.data
+    solved = SparseCholesky(matrix).solve(dense)
+    row = np.repeat(np.arange(n), counts[component])
+    place = np.arange(row.size) - np.repeat(np.cumsum(counts[component]) - counts[component], counts[component])
+    return sp.csr_array((solved[row, place], (row, column[first[component[row]] + place])), shape=(n, width))
 
 
 def _place(edge: Any, distance: Any) -> tuple[Any, ...]:

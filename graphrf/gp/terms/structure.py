@@ -12,6 +12,7 @@ from scipy.linalg import qr
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
+from graphrf.operators.sparse.row_products import row_products
 
 Values = Mapping[str, float]
 # The step of central differences, in coordinates of hyperparameters: truncation and rounding are below 1e-7 of a
@@ -183,19 +184,3 @@ class Product(Structure):
         """Rows of the first factor (place 0) or the second, in its coordinates here."""
         own = (self.first, self.second)[place]
         return sp.csr_array(rows @ own.basis) if isinstance(own, Contrasts) else rows
-
-
-def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
-    """The rows a_i (x) b_i."""
-    m, width = first.shape[0], second.shape[1]
-    counts, others = np.diff(first.indptr), np.diff(second.indptr)
-    sizes = counts * others
-    row = np.repeat(np.arange(m), sizes)
-    place = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    own = first.indptr[row] + place // np.maximum(others[row], 1)
-    other = second.indptr[row] + place % np.maximum(others[row], 1)
-    data = first.data[own] * second.data[other]
-    columns = first.indices[own].astype(np.int64) * width + second.indices[other]
-    return sp.csr_array(
-        (data, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=(m, first.shape[1] * width)
-    )

@@ -14,7 +14,8 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.terms.axis import Axis, Extension, nothing_new
 from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
-from graphrf.gp.terms.structure import Product, Structure, Values, row_products
+from graphrf.gp.terms.structure import Product, Structure, Values
+from graphrf.operators.sparse.row_products import row_products
 
 # Bytes of an entry of a product's precision, with the copies that factoring it takes.
 _ENTRY = 60.0

@@ -66,6 +66,8 @@ class SparseCholesky:
         self._values = np.empty(self.elimination.n_entries)
         with blas_threads(1):
             failed = multifrontal.factor(*self._pattern, self._lower.data, *self._blocks, self._values)
+        if failed == -2:
+            raise ValueError("the matrix has entries outside of the pattern of its order of elimination")
         if failed >= 0:
             raise np.linalg.LinAlgError("the sparse matrix is not positive definite to rounding")
         self._inverse: np.ndarray | None = None

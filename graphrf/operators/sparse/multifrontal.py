@@ -21,6 +21,8 @@ from graphrf.operators.sparse.symbolic import block_of
 def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type: ignore[no-untyped-def]
     """Fill `values` with X and L_RJ of each block, from its offset on; -1, or the block that is not positive.
 
+    -2 if the matrix has an entry outside of the pattern that the blocks are made for.
+
     The matrix by columns; entries above the diagonal are passed over.
     """
     n_blocks = start.size - 1
@@ -28,7 +30,7 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
     block = block_of(start)
     first = np.full(n_blocks, -1, np.int64)
     following = np.full(n_blocks, -1, np.int64)
-    local = np.empty(n, np.int64)
+    local = np.full(n, -1, np.int64)
     places = np.empty(n, np.int64)
     nothing = np.zeros((0, 0))
     left = [nothing] * n_blocks
@@ -46,7 +48,10 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
             for entry in range(indptr[low + j], indptr[low + j + 1]):
                 i = indices[entry]
                 if i >= low + j:
-                    columns[local[i], j] += data[entry]
+                    place = local[i]
+                    if not (0 <= place < k + r and i == (low + place if place < k else below[place - k])):
+                        return -2
+                    columns[place, j] += data[entry]
         child = first[b]
         while child != -1:
             theirs = left[child]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import Along, LatentGaussianModel
 from graphrf.gp.metric.pieces import Pieces
+from graphrf.gp.terms.along import solved_by_components
 from graphrf.gp.terms.edge_structure import EdgeStructure
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
@@ -83,6 +85,24 @@ def test_new_places_have_the_covariance_of_all_places(alpha):
     rows = every.rows(later).toarray()
     expected = rows @ np.linalg.inv(every.structure.precision(values).toarray()) @ rows.T
     np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_one_solve_serves_all_components():
+    rng = np.random.default_rng(0)
+    blocks = [rng.standard_normal((size, size)) for size in (3, 1, 4)]
+    matrix = sp.csr_array(sp.block_diag([block @ block.T + np.eye(len(block)) for block in blocks]))
+    rhs = np.zeros((8, 7))
+    rhs[[0, 1, 2, 5, 6, 7], [2, 5, 2, 0, 6, 2]] = rng.standard_normal(6)
+    found = solved_by_components(matrix, sp.csr_array(rhs))
+    np.testing.assert_allclose(found.toarray(), np.linalg.solve(matrix.toarray(), rhs), atol=1e-12)
+
+
+def test_places_at_equal_distances_keep_one_pattern():
+    """Entries of derivatives cancel between equal pieces, at all lengthscales or at some."""
+    frame = pandas.DataFrame({"edge": [(0, 1), (0, 2), (0, 3)] * 4, "distance": np.linspace(0.05, 0.65, 12)})
+    frame["cases"] = np.random.default_rng(0).poisson(3.0, 12)
+    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0)
+    assert np.isfinite(model.fit(frame).predict(frame)).all()
 
 
 def test_means_over_a_stretch_are_those_of_many_places():

@@ -90,6 +90,13 @@ def test_what_is_not_positive_definite_is_refused(size):
         SparseCholesky(matrix)
 
 
+def test_entries_outside_of_the_pattern_of_an_order_are_refused():
+    pattern = positive_definite(nx.path_graph(300))
+    other = sp.csr_array(pattern + sp.csr_array(([0.1, 0.1], ([40, 250], [250, 40])), shape=(300, 300)))
+    with pytest.raises(ValueError, match="entries outside of the pattern"):
+        SparseCholesky(other, Elimination.of(pattern))
+
+
 def test_a_factor_without_room_is_refused_before_it_is_made():
     complete = positive_definite(nx.complete_graph(300))
     with pytest.raises(FactorTooLargeError, match="300 rows would hold more than 1e\\+04 numbers"):

@@ -7,8 +7,8 @@ Three rules mark a test as `more`, beside the mark itself where it stands at a t
 3. Its function is listed in `GRIDS`, and the case is not one of the first so many of those that are left.
 
 One case of each function that is left has the mark `one`: where all are run a second time, with another BLAS
-kernel, these are. Tests with the mark `full` are in neither. Hypothesis tests run in both, in `make test-more` with
-more inputs.
+kernel, these are. Tests with the mark `full` are in neither. Hypothesis tests run in both, with more inputs in
+`make test-more`.
 """
 
 from __future__ import annotations

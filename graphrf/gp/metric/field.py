@@ -20,8 +20,8 @@ from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products
 
 ENDS = ("stationary", "free")
-# How much larger than a field's energy Q may be: variances are then off by some thousandths, and by some hundredths
-# where thousands of places are so near one another.
+# How much larger than a field's energy Q may be: variances are then off by some thousandths, or some hundredths
+# where thousands of places are so near to others.
 _LOST = 2e13
 
 

@@ -2,11 +2,11 @@
 
 The counts of 1974 to 1978 and the counties' borders are in libpysal (its built-in example `sids2`, after Cressie
 1991, "Statistics for Spatial Data", pp. 386-389). Counties that share a border are joined. Expected deaths are
-births times the rate of the whole state. Printed are the trained variance, the share of it that neighbours explain
-and the coefficients, without and with the share of non-white births; the coefficient by other areal kernels; and
-those of transformed rates, which that book analyses without Anson County.
+births times the rate of the whole state. Printed are the posteriors of coefficients and hyperparameters without
+and with the share of non-white births; the coefficient and leave-one-out densities by other areal kernels; and
+the coefficients of transformed rates, which that book analyses without Anson County.
 
-    pip install 'graphrf[areal]'
+    pip install 'graphrf[areal,terms]'
     python examples/disease_mapping.py --out disease_mapping.png
 """
 
@@ -23,37 +23,36 @@ from _figures import figure
 from _options import add_figure_option
 from libpysal.examples import get_path
 from matplotlib.colors import LogNorm
-from scipy.special import ndtr
 
 import graphrf as grf
+from graphrf.gp import LatentGaussianModel, Nodes
 
-KERNELS = ("bym2", "icar", "leroux", "car")
+KERNELS = {"BYM2": grf.BYM2, "Leroux": grf.Leroux, "ICAR": grf.ICAR, "CAR": grf.CAR}
 # Of the maps: the deaths over those expected, from half to twice as many.
 RATIOS = (0.5, 2.0)
 
 
 class Counties(NamedTuple):
-    """The table, the graph of borders, expected deaths, and the share of non-white births."""
+    """The map, the graph of borders, and a row of counts and covariates for each county."""
 
     table: Any
     graph: grf.Graph
-    expected: np.ndarray
-    nonwhite: Any
+    frame: pd.DataFrame
 
 
 def read() -> Counties:
     """The counties of libpysal."""
-    table = geopandas.read_file(get_path("sids2.shp"))
+    table = geopandas.read_file(get_path("sids2.shp")).set_index("NAME")
     rate = table.SID74.sum() / table.BIR74.sum()
-    nonwhite = pd.DataFrame({"nonwhite": table.NWBIR74 / table.BIR74})
-    return Counties(table, grf.load_graph(table), (rate * table.BIR74).to_numpy(), nonwhite)
+    columns = {"deaths": table.SID74, "expected": rate * table.BIR74, "nonwhite": table.NWBIR74 / table.BIR74}
+    return Counties(table, grf.load_graph(table), pd.DataFrame(columns).rename_axis("county").reset_index())
 
 
-def fitted(counties: Counties, kernel: str, covariate: bool) -> grf.GraphGPRegressor:
-    """Log relative risks of all counties; `normalize=False` leaves the kernel with the scale that defines it."""
-    gp = grf.GraphGPRegressor(counties.graph, kernel=kernel, likelihood="poisson", normalize=False, seed=0)
-    x = counties.nonwhite if covariate else None
-    return gp.fit(np.arange(counties.graph.n_nodes), counties.table.SID74, x=x, exposure=counties.expected)
+def fitted(counties: Counties, kernel: str, covariate: bool) -> LatentGaussianModel:
+    """Log relative risks of all counties."""
+    formula = "deaths ~ 1 + nonwhite" if covariate else "deaths ~ 1"
+    field = Nodes(counties.graph, KERNELS[kernel](), by="county")
+    return LatentGaussianModel(formula, field, "poisson", exposure="expected", seed=0).fit(counties.frame)
 
 
 def freeman_tukey(counts: Any, births: Any) -> Any:
@@ -64,24 +63,24 @@ def freeman_tukey(counts: Any, births: Any) -> Any:
 def transformed(counties: Counties) -> grf.GraphGPRegressor:
     """Transformed rates with normal noise and a proper autoregression, without the outlier."""
     table = counties.table
-    kept = np.flatnonzero(table.NAME != "Anson")
-    y, x = freeman_tukey(table.SID74, table.BIR74)[kept], freeman_tukey(table.NWBIR74, table.BIR74)[kept]
+    kept = np.flatnonzero(table.index != "Anson")
+    y = freeman_tukey(table.SID74, table.BIR74).iloc[kept]
+    x = freeman_tukey(table.NWBIR74, table.BIR74).iloc[kept]
     gp = grf.GraphGPRegressor(
         counties.graph,
         kernel="car",
-        noise=1000 / table.BIR74[kept],
+        noise=1000 / table.BIR74.iloc[kept],
         normalize=False,
         hyperparameters="mode",
         seed=0,
     )
-    return gp.fit(kept, y, x=x.rename("nonwhite"))
+    return gp.fit(y, x=x.rename("nonwhite"))
 
 
-def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGPRegressor, path: str) -> None:
+def draw(counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str) -> None:
     """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a raised risk."""
-    mean, std = explained.predict(latent=True, return_std=True)
     # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a half.
-    ratios = np.maximum(counties.table.SID74 / counties.expected, 0.01)
+    ratios = np.maximum(counties.frame.deaths / counties.frame.expected, 0.01)
     # Half as many deaths as expected and twice as many are equally far from 1, which is white.
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
     risks = {"norm": LogNorm(*RATIOS), "cmap": "RdBu_r"}
@@ -92,7 +91,7 @@ def draw(counties: Counties, plain: grf.GraphGPRegressor, explained: grf.GraphGP
         ("relative risk, with the share of non-white births", explained.predict(), risks, bar),
         (
             "which risks are raised",
-            ndtr(mean / std),
+            explained.probability(above=1.0),
             {"vmin": 0, "vmax": 1},
             {"label": "probability of a risk above 1"},
         ),
@@ -114,15 +113,15 @@ def main() -> None:
     add_figure_option(parser)
     options = parser.parse_args()
     counties = read()
-    plain, explained = fitted(counties, "bym2", False), fitted(counties, "bym2", True)
-    for title, gp in (("without a covariate", plain), ("with the share of non-white births", explained)):
-        print(f"BYM2 {title}: variance {gp.output_scale_:.3f}, structured share {gp.kernel_.mixing:.2f}")
-        print(gp.coefficients_, end="\n\n")
+    plain, explained = fitted(counties, "BYM2", False), fitted(counties, "BYM2", True)
+    for title, model in (("without a covariate", plain), ("with the share of non-white births", explained)):
+        print(f"BYM2 {title}: log predictive densities {model.loo().total:.1f}")
+        print(model.summary().round(3), end="\n\n")
     print("the coefficient of non-white births by kernel")
     for kernel in KERNELS:
-        gp = fitted(counties, kernel, True)
-        mean, std = gp.coefficients_.mean[1], gp.coefficients_.std[1]
-        print(f"{kernel:8}{mean:8.2f} +- {std:.2f}   log evidence {gp.log_marginal_likelihood_:.1f}")
+        model = fitted(counties, kernel, True)
+        mean, sd = model.coefficients_.loc["nonwhite", ["mean", "sd"]]
+        print(f"{kernel:8}{mean:8.2f} +- {sd:.2f}   log predictive densities {model.loo().total:.1f}")
     print("\ntransformed rates, normal noise, proper autoregression")
     print(transformed(counties).coefficients_)
     if options.out:

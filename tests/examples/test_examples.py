@@ -299,6 +299,32 @@ def test_disease_mapping_prints_coefficients_and_draws(example, monkeypatch, cap
 
 
 @pytest.mark.more
+def test_areas_through_years_compares_models_and_draws(example, monkeypatch, capsys, tmp_path):
+    for library in ("geopandas", "libpysal"):
+        pytest.importorskip(library)
+    path = tmp_path / "maps.png"
+    monkeypatch.setattr(sys, "argv", ["areas_through_years.py", "--out", str(path)])
+    example("areas_through_years").main()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "log predictive densities" in line]
+    densities = [float(line.split("densities ")[1].split(",")[0]) for line in lines]
+    assert densities == sorted(densities)  # each model predicts better than the one before
+    assert len(densities) == 3
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.more
+def test_crashes_covers_the_truth_and_draws(example, monkeypatch, capsys, tmp_path):
+    path = tmp_path / "maps.png"
+    monkeypatch.setattr(sys, "argv", ["crashes.py", "--towns", "1", "--out", str(path)])
+    example("crashes").main()
+    words = capsys.readouterr().out.split()
+    covered, predicted, ratios = (float(words[at].rstrip(";,")) for at in (12, 16, -1))
+    assert 0.8 < covered < 1
+    assert predicted < 0.6 * ratios
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.more
 def test_gpytorch_counts_runs():
     header, *rows = run("gpytorch_counts.py", "--observed", "100", "--inducing", "30", "--steps", "5")
     assert header[-1] == "seconds"

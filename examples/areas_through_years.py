@@ -1,0 +1,106 @@
+"""Sudden infant deaths in the counties of North Carolina in two periods, and as predicted for a third.
+
+The counts of 1974 to 1978 and of 1979 to 1984 are in libpysal (its built-in example `sids2`). Expected deaths are
+births times the rate of the whole state in the same period. The models are sums of a field of the counties (BYM2)
+and of an interaction of counties and periods, without which leave-one-out densities and the information criterion
+are printed too. Drawn are relative risks and the probability that they are above 1.2. The third period has the
+births of the second, and no counts.
+
+    pip install 'graphrf[areal,terms]'
+    python examples/areas_through_years.py --out areas_through_years.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import geopandas
+import numpy as np
+import pandas as pd
+from _figures import figure
+from _options import add_figure_option
+from libpysal.examples import get_path
+from matplotlib.colors import LogNorm
+
+import graphrf as grf
+from graphrf.gp import Groups, LatentGaussianModel, Nodes
+
+PERIODS = {"1974-78": "74", "1979-84": "79"}
+COMING = "1985-90"
+RAISED = 1.2
+
+
+def rows(table: Any, period: str, digits: str) -> pd.DataFrame:
+    """A row for each county in a period."""
+    births, deaths = table[f"BIR{digits}"], table[f"SID{digits}"]
+    expected = births * (deaths.sum() / births.sum())
+    columns = {"deaths": deaths, "expected": expected, "nonwhite": table[f"NWBIR{digits}"] / births}
+    return pd.DataFrame(columns).rename_axis("county").reset_index().assign(period=period)
+
+
+def fitted(graph: grf.Graph, frame: pd.DataFrame, formula: str, *, interaction: bool) -> LatentGaussianModel:
+    """A field of the counties, and a deviation of its own for each county and period."""
+    terms = [Nodes(graph, grf.BYM2(), by="county"), Groups("county") * Groups("period")]
+    return LatentGaussianModel(formula, terms[: 1 + interaction], "poisson", exposure="expected", seed=0).fit(
+        frame
+    )
+
+
+def draw(table: Any, maps: dict[str, tuple[np.ndarray, np.ndarray]], path: str) -> None:
+    """Risks and probabilities of a raised risk, a row for each period."""
+    with figure(path, height=5.6) as sheet:
+        axes = sheet.subplots(len(maps), 2)
+        looks = [
+            {"norm": LogNorm(0.5, 2.0), "cmap": "RdBu_r"},
+            {"vmin": 0, "vmax": 1, "cmap": "viridis"},
+        ]
+        for row, (period, columns) in zip(axes, maps.items(), strict=True):
+            for ax, values, look in zip(row, columns, looks, strict=True):
+                table.assign(value=values).plot("value", ax=ax, edgecolor="0.6", linewidth=0.3, **look)
+                ax.set_title(period, fontsize="medium")
+                ax.set_aspect(1 / math.cos(math.radians(35.5)))
+                ax.set_axis_off()
+        bars = [
+            {"extend": "both", "ticks": (0.5, 0.7, 1.0, 1.4, 2.0), "format": "{x:g}", "label": "relative risk"},
+            {"label": f"probability of a risk above {RAISED:g}"},
+        ]
+        for column, options in enumerate(bars):
+            bar = sheet.colorbar(
+                axes[0, column].collections[0], ax=axes[:, column], orientation="horizontal", shrink=0.7,
+                pad=0.03, aspect=30, **options,
+            )  # fmt: skip
+            bar.ax.minorticks_off()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_figure_option(parser)
+    options = parser.parse_args()
+    table = geopandas.read_file(get_path("sids2.shp")).set_index("NAME")
+    graph = grf.load_graph(table)
+    frame = pd.concat([rows(table, *own) for own in PERIODS.items()], ignore_index=True)
+    models = {
+        "a shared field": fitted(graph, frame, "deaths ~ 1 + nonwhite", interaction=False),
+        "an interaction too": fitted(graph, frame, "deaths ~ 1 + nonwhite", interaction=True),
+        "a slope of each period": fitted(
+            graph, frame, "deaths ~ 0 + C(period) + nonwhite:C(period)", interaction=True
+        ),
+    }
+    for name, model in models.items():
+        print(f"{name}: log predictive densities {model.loo().total:.1f}, WAIC {model.waic().value:.1f}")
+        print(model.summary().round(3), end="\n\n")
+    if options.out:
+        maps = {}
+        for period in PERIODS:
+            own, model = frame[frame["period"] == period], models["a slope of each period"]
+            maps[period.replace("-", " to 19")] = model.predict(own), model.probability(own, above=RAISED)
+        own, model = frame[frame["period"] == "1979-84"].assign(period=COMING), models["an interaction too"]
+        name = f"{COMING.replace('-', ' to 19')}, predicted"
+        maps[name] = model.predict(own), model.probability(own, above=RAISED)
+        draw(table, maps, options.out)
+
+
+if __name__ == "__main__":
+    main()

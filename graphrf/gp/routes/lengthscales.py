@@ -1,22 +1,12 @@
-"""Lengthscales: their unit on a graph, where they are sought, and the longest that a route serves."""
+"""The longest lengthscale that a route serves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-
-# Lengthscales, in the graph's unit of them.
-LENGTHSCALES = (0.1, 100.0)
-
-
-def lengthscale_unit(graph: Graph, laplacian: str) -> float:
-    """Unit of lengthscales: 1, or for the combinatorial Laplacian, which has the weights' units, one over the root
-    of their geometric mean.
-    """
-    return 1.0 if laplacian == "normalized" else graph.geometric_mean_weight**-0.5
+from graphrf.kernels.lengthscales import LENGTHSCALES
 
 
 def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool], unit: float = 1.0) -> float:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.terms.axis import Axis
 from graphrf.gp.terms.node_structure import NodeStructure
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import require_sparse_precision
 
 # Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.

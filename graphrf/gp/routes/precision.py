@@ -1,4 +1,4 @@
-"""The route by the sparse inverse of K."""
+"""The route by the sparse precision of a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphrf.operators.precision.protocol import KernelPrecision
 
 
 class PrecisionRoute:
-    """K^-1 as a sparse matrix, by its Cholesky factor; areal kernels, and Matern kernels of integer order.
+    """Sparse precisions by their Cholesky factors, of areal kernels and Matern kernels of (half-)integer order.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ class Nodes(Term):
     ----------
     graph : Graph, undirected
     kernel : Kernel
-        One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, `Matern` or `RegularizedLaplacian`. Terms
-        with the same kernel object share its hyperparameters. Kernels that are functions of the Laplacian are
-        divided by their mean variance.
+        One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, or `Matern` with nu or
+        `RegularizedLaplacian` with power 1/2, 1, 3/2, 2, 5/2, 3 or 4. Terms with the same kernel object share its
+        hyperparameters. Kernels that are functions of the Laplacian are divided by their mean variance.
     by : str
         The column with the nodes' names. A cell may be a list of nodes, whose mean it stands for, or a dictionary
         of nodes and weights.

@@ -47,7 +47,7 @@ def has_sparse_inverse(kernel: Kernel) -> bool:
 
 
 def require_sparse_precision(kernel: Kernel) -> None:
-    """Raise ValueError unless the kernel has a sparse inverse."""
+    """Raise ValueError unless the kernel has a sparse precision."""
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
@@ -118,9 +118,9 @@ class SparsePrecision:
 
     Notes
     -----
-    Up to the longest lengthscale that training tries there are as many layers as that one needs, so that likelihoods
-    are smooth functions. The order of elimination is that of the pattern of Q with its diagonal: one for all
-    lengthscales, and for the posterior's precision. It is kept as long as the graph lives.
+    Up to the longest lengthscale that training tries there are as many layers as that one needs, so that
+    likelihoods are smooth functions. The order of elimination is that of the pattern of Q with its diagonal: one
+    for all lengthscales, and for the posterior's precision. It is kept as long as the graph lives.
 
     Examples
     --------
@@ -184,9 +184,12 @@ class SparsePrecision:
 
     @property
     def _n_layers(self) -> int:
-        longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, self.kernel.laplacian)
-        length = max(self.kernel.hyperparameters["lengthscale"], longest)
-        low, high = self._ends_of(self.kernel.replace(lengthscale=length))
+        """As many as the longest lengthscale needs that training tries, or this kernel's if that is longer."""
+        widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
+        longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
+        if length < longest:
+            widest = widest.replace(lengthscale=longest)
+        low, high = self._ends_of(widest)
         return layers_needed(high / low)
 
     @cached_property
@@ -202,7 +205,7 @@ class SparsePrecision:
         return _sum_of_layers((own, self._raised(power)) for power, own in terms) / self._chain.scale
 
     def _coefficients(self, tridiagonal: np.ndarray, own: float) -> dict[int, np.ndarray]:
-        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r, with `own` as what multiplies B^(p_j + 1) in layer j."""
+        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r; `own` multiplies B^(p_j + 1) in layer j."""
         powers = np.array(self._powers)
         between = np.add.outer(powers, powers) // 2
         every = range(powers[0] + 2)
@@ -255,6 +258,16 @@ class SparsePrecision:
             self._eliminations[key] = self._dissected()
         self._eliminations[key].require_room()
         return self._eliminations[key]
+
+    @property
+    def seconds(self) -> float:
+        """About how long a factorisation takes on a core, from the order of elimination of the nodes alone.
+
+        Separators are as many nodes wide in each layer as the power of B there.
+        """
+        widths = np.add(self._powers, 1)
+        nodes = self.elimination(widths[0])
+        return nodes.layered_seconds(widths.sum() / widths[0], widths.size)
 
     def elimination(self, power: float) -> Elimination:
         """The order of elimination for matrices with the pattern of an integer power of B."""
@@ -328,8 +341,8 @@ class SparsePrecision:
     def root(self, z: np.ndarray) -> np.ndarray:
         r"""R z for z of shape (root_size, p), with R R^T = Q.
 
-        With roots R_j of B^{p_j} and R_j' of B^{p_j + 1}, row j of R is (C_{j1} R_j, C_{j2} R_j, ..) beside R_j' at
-        j's place, divided by the root of b.
+        With roots R_j of B^{p_j} and S_j of B^{p_j + 1}, layer j of R z is the sum of C_{jk} R_j u_k over k and of
+        S_j v_j, divided by the root of b, where z = (u, v).
         """
         powers, mixing, columns = self._powers, self._chain.root, z.shape[1]
         width, wide = (self._width(power) for power in (powers[0], powers[0] + 1))

@@ -21,9 +21,9 @@ class RootChain(NamedTuple):
               \quad T = C C^\top,
 
     with s_i, w_i > 0. So the first of m layers of hidden variables with the joint precision
-    (T (x) I + I (x) B) / b has the covariance that is near to B^{-1/2}. No sum of m resolvents has a smaller
-    largest relative error, which falls as exp(-2 pi^2 m / log(16 high / low)); it is the error of a variance at
-    most, as one is a mean of values of this function.
+    (T (x) I + I (x) B) / b has a covariance near to B^{-1/2}. No sum of m resolvents has a smaller largest
+    relative error, about 4 exp(-2 pi^2 m / log(16 high / low)). No variance has a larger one: it is a mean of
+    values of this function, weighted by an eigenvector's squares.
 
     Attributes
     ----------
@@ -38,10 +38,10 @@ class RootChain(NamedTuple):
 
     Notes
     -----
-    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, "Computing A^alpha, log(A) and related matrix functions
-    by contour integrals", method 3, for the poles; Golub and Kahan 1965 for C, by bidiagonalisation of diag(sqrt(s))
-    from sqrt(w), which keeps the digits of the smallest poles. Fields as sums of those of the resolvents: Bolin,
-    Simas and Xiong 2023, "Covariance-based rational approximations of fractional SPDEs".
+    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, "Computing A^alpha, log(A) and related matrix
+    functions by contour integrals", method 3, for the poles; Golub and Kahan 1965 for C, by bidiagonalisation of
+    diag(sqrt(s)) from sqrt(w), which keeps the digits of the smallest poles. A sum of the resolvents' fields in
+    place of a chain: Bolin, Simas and Xiong 2023, "Covariance-based rational approximations of fractional SPDEs".
 
     Examples
     --------
@@ -75,21 +75,17 @@ class RootChain(NamedTuple):
     def slopes(self, low: float, high: float, d_low: float, d_high: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Derivatives of s, T and log b where the ends of the interval change at these rates."""
         gap = high / low - 1
-        poles, tridiagonal, log_scale = 0.0, 0.0, 0.0
+        relative = d_low / low
+        poles, tridiagonal, log_scale = relative * self.poles, relative * self.tridiagonal, relative / 2
         if gap > 0:
-            rate = (d_high - d_low) / (high - low) - d_low / low  # of log(gap)
+            rate = (d_high - d_low) / (high - low) - relative  # of log(gap)
             for steps, share in ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12)):
                 chain = RootChain.of(1.0, 1 + gap * math.exp(steps * _STEP), self.poles.size)
                 share *= rate / _STEP
                 poles = poles + low * share * chain.poles
                 tridiagonal = tridiagonal + low * share * chain.tridiagonal
                 log_scale += share * math.log(chain.scale)
-        relative = d_low / low
-        return (
-            np.asarray(poles + relative * self.poles),
-            np.asarray(tridiagonal + relative * self.tridiagonal),
-            log_scale + relative / 2,
-        )
+        return poles, tridiagonal, log_scale
 
 
 INVERSE = RootChain(np.zeros(1), np.ones(1), np.zeros((1, 0)), 1.0, 0.0)

@@ -60,7 +60,12 @@ class Elimination(NamedTuple):
     @property
     def seconds(self) -> float:
         """About how long a factorisation takes on a core; selected inversion takes as long."""
-        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS + self.order.size / _ROWS
+        return self.layered_seconds(1.0, 1)
+
+    def layered_seconds(self, width: float, layers: int) -> float:
+        """About how long it takes with so many layers of these rows, whose separators are `width` times as wide."""
+        rows = self.order.size * layers
+        return self.operations * width**3 / _OPERATIONS + self.n_entries * width**2 / _NUMBERS + rows / _ROWS
 
     def require_room(self) -> None:
         """Raise FactorTooLargeError if there is less memory by now than the factor takes."""

@@ -90,14 +90,14 @@ def _cheaper(
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
     try:
-        precision = SparsePrecision(graph, served[0][0])
+        costed = SparsePrecision(graph, served[0][0])
         # layers are not ordered only to see that they take longer
-        if not automatic and not _is_cheaper(precision, served, n_observed, n_points):
+        if not automatic and not _is_cheaper(costed, served, n_observed, n_points):
             return None
-        precision, fitting = factored_precision(graph, served, n_points, precision)
+        precision, fitting = factored_precision(graph, served, n_points, costed)
         if len(fitting) < len(served) and not automatic:
             return None
-        return (precision, fitting) if _is_cheaper(precision, fitting, n_observed, n_points) else None
+        return (precision, fitting) if _is_cheaper(costed, fitting, n_observed, n_points) else None
     except (FactorTooLargeError, ImportError, ValueError):
         return None
 

@@ -63,7 +63,7 @@ class Elimination(NamedTuple):
         return self.layered_seconds(1.0, 1)
 
     def layered_seconds(self, width: float, layers: int) -> float:
-        """About how long it takes with so many layers of these rows, whose separators are `width` times as wide."""
+        """About how long it takes with so many layers of these rows, and separators `width` times as wide."""
         rows = self.order.size * layers
         return self.operations * width**3 / _OPERATIONS + self.n_entries * width**2 / _NUMBERS + rows / _ROWS
 

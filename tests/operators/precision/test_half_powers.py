@@ -136,7 +136,8 @@ def test_graphs_without_edges_have_independent_values():
 def test_which_kernels_have_layers():
     assert all(has_sparse_precision(kernel) and not has_sparse_inverse(kernel) for kernel in KERNELS)
     assert has_sparse_inverse(grf.Matern(1.0))
-    assert has_sparse_precision(grf.ICAR()) and not has_sparse_inverse(grf.ICAR())
+    assert has_sparse_precision(grf.ICAR())
+    assert not has_sparse_inverse(grf.ICAR())
     assert not has_sparse_precision(grf.Matern(3.5))
     assert not has_sparse_precision(grf.Matern(0.7))
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.lengthscales import longest_lengthscale
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.lengthscales import lengthscale_unit
+from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.precision.protocol import KernelPrecision
 

@@ -49,7 +49,7 @@ class RootChain(NamedTuple):
     >>> chain = RootChain.of(1.0, 100.0, 4)
     >>> x, size = 9.0, len(chain.poles)
     >>> round(float((chain.weights / (x + chain.poles)).sum()), 4), f"{chain.error:.0e}"
-    (0.3333, '6e-05')
+    (0.3333, '9e-05')
     """
 
     poles: np.ndarray

@@ -75,7 +75,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         point of training (with `optimize=False`, it is used unchanged).
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the same, by solves with a sparse Cholesky factor
-        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, an integer up to 4.
+        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, 1/2, 1, 3/2, 2, 5/2, 3 or 4.
         "features": Phi Phi^T of a single set of sampled rows, for labelled and queried nodes alike.
         "auto": as in `GraphGPRegressor`, and also "features" if there is no factor and the prior variances of all
         N nodes, 40 N nnz(W) multiply-adds with the series, cost more than 5e10.

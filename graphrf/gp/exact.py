@@ -15,9 +15,9 @@ from graphrf.gp.hyperparameters.parameters import NOISES, OUTPUT_SCALES, hyperpa
 from graphrf.gp.model.answers import deviations_like, refuse_both
 from graphrf.gp.model.settings import KERNELS, checked_targets
 from graphrf.gp.posterior.rounding import positive_semidefinite
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 LARGEST_EXACT = 12_000
 

@@ -206,7 +206,8 @@ class Matern(_InversePower):
     Parameters
     ----------
     nu, lengthscale : float
-        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse.
+        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse; 1/2, 3/2 and
+        5/2 have a sparse precision with hidden variables.
     laplacian : "normalized" or "combinatorial"
 
     Notes

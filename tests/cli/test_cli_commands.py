@@ -282,7 +282,7 @@ def test_the_sparse_precision_is_asked_for_by_method(place):
     assert grf.GraphGPRegressor.load("m.npz").method_ == "precision"
     refused = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--method", "precision"])
     assert refused.exit_code != 0
-    assert "must have a sparse inverse" in refused.stderr
+    assert "must have a sparse precision" in refused.stderr
 
 
 def test_warnings_of_the_classifier_are_passed_on(place):

@@ -10,9 +10,9 @@ import numpy as np
 
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.model.prior import HyperparameterPrior
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 
 @dataclass(frozen=True)

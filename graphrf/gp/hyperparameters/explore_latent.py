@@ -42,10 +42,10 @@ from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation import Sites, independent_sites
-from graphrf.gp.routes.lengthscales import lengthscale_unit
 from graphrf.gp.routes.normaliser import RoughNormaliser
 from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.operators.precision.protocol import KernelPrecision
 
 # Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation of the evidence

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import expit, logit
 
-from graphrf.gp.routes.lengthscales import LENGTHSCALES
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES
 
 # Output scale and noise, in variances of the observations: so small or large that neither is seen any more.
 OUTPUT_SCALES = (1e-3, 1e3)

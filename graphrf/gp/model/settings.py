@@ -15,7 +15,7 @@ from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, Leroux, Matern, RegularizedLaplacian
-from graphrf.operators.precision.markov import has_sparse_precision, require_sparse_precision
+from graphrf.operators.precision.markov import has_sparse_inverse, require_sparse_precision
 from graphrf.sampling.sample import require_sampler
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -59,7 +59,7 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
             )
         kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
         if checked_method(gp.method) == "precision":
-            kernels = [kernel for kernel in kernels if has_sparse_precision(kernel)]
+            kernels = [kernel for kernel in kernels if has_sparse_inverse(kernel)]
     else:
         kernels = [gp.kernel]
     result = [checked_prior(gp, kernel, areal=True) for kernel in kernels]
@@ -173,7 +173,7 @@ def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tu
     names = trained_names(gp.optimize, kernel)
     if method == "precision" and set(names) & set(_CHOSEN):
         raise checks.value_error(
-            "optimize", "must not name 'nu' or 'power' with method='precision', for which they are integers"
+            "optimize", "must not name 'nu' or 'power' with method='precision', which has them fixed"
         )
     return kernel, names
 

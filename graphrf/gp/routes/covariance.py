@@ -67,7 +67,7 @@ class PrecisionSource:
 
     def __init__(self, precision: KernelPrecision) -> None:
         self._cholesky = precision.factor()
-        self.height: int = precision.graph.n_nodes
+        self.height: int = precision.n_nodes
 
     def __call__(self, nodes: np.ndarray) -> PrecisionFactor:
         return PrecisionFactor(self._cholesky, nodes)

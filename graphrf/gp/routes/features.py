@@ -15,10 +15,10 @@ from graphrf._base.warn import warn
 from graphrf.features.bounds import HEAVY, termination_variance
 from graphrf.features.features import Features
 from graphrf.gp.routes.gram import SampledGram
-from graphrf.gp.routes.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.kernels.truncation import steps_needed
 from graphrf.operators.factor import Factor
 from graphrf.sampling.powers.powers import CompressedPowers

@@ -16,12 +16,12 @@ from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.pairs import RowPairs
-from graphrf.gp.routes.lengthscales import longest_lengthscale
 from graphrf.gp.routes.rings import neighbourhood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import longest_lengthscale
 from graphrf.operators.factor import units
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.chebyshev_sums import Steps, reached_rows

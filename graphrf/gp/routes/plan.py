@@ -20,9 +20,8 @@ from graphrf.gp.routes.precision import PrecisionRoute
 from graphrf.gp.routes.protocol import Route, Trained
 from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.graph import Graph
-from graphrf.kernels.named import Diffusion, Matern
-from graphrf.operators.precision.areal import precision_of
-from graphrf.operators.precision.markov import has_sparse_precision
+from graphrf.kernels.named import Diffusion
+from graphrf.operators.precision.markov import SparsePrecision, has_sparse_inverse, has_sparse_precision
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
@@ -82,23 +81,33 @@ def make_plan(
 def _cheaper(
     graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
 ) -> tuple[KernelPrecision, Sequence[Trained]] | None:
-    """The sparse precision, and the kernels that have one, if training and posteriors by it take less time."""
-    served = [own for own in kernels if has_sparse_precision(own[0]) and not {"nu", "power"} & set(own[1])]
+    """The sparse precision, and the kernels that have one, if training and posteriors by it take less time.
+
+    Of the kernels that are compared automatically only those are served whose precision has no hidden layers.
+    """
+    serves = has_sparse_inverse if automatic else has_sparse_precision
+    served = [own for own in kernels if serves(own[0]) and not {"nu", "power"} & set(own[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
     try:
-        precision = precision_of(graph, served[0][0])
-        first = precision.with_kernel(Matern(nu=1.0)).own_elimination.seconds
-        precision, fitting = factored_precision(graph, served, n_points, precision)
+        costed = SparsePrecision(graph, served[0][0])
+        # layers are not ordered only to see that they take longer
+        if not automatic and not _is_cheaper(costed, served, n_observed, n_points):
+            return None
+        precision, fitting = factored_precision(graph, served, n_points, costed)
         if len(fitting) < len(served) and not automatic:
             return None
-        served = fitting
-        factor = max(precision.with_kernel(kernel).own_elimination.seconds for kernel, _ in served)
+        return (precision, fitting) if _is_cheaper(costed, fitting, n_observed, n_points) else None
     except (FactorTooLargeError, ImportError, ValueError):
         return None
-    laplacians = len({kernel.laplacian for kernel, _ in served})
-    by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * first
+
+
+def _is_cheaper(precision: SparsePrecision, served: Sequence[Trained], n_observed: int, n_points: int) -> bool:
+    """True if some kernels take less time by factors of their precisions than by the series."""
+    graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})
+    factor = max(precision.with_kernel(kernel).seconds for kernel, _ in served)
+    by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * precision.elimination(1).seconds
     products = laplacians * column_products(graph, min(n_observed, TRAINED))
     products += n_points * (solve_products(graph, n_observed) + deviation_products(graph))
     by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
-    return (precision, served) if by_factors < by_series else None
+    return by_factors < by_series

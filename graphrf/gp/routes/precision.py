@@ -1,4 +1,4 @@
-"""The route by the sparse inverse of K."""
+"""The route by the sparse precision of a kernel."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.precision.protocol import KernelPrecision
 
 
 class PrecisionRoute:
-    """K^-1 as a sparse matrix, by its Cholesky factor; areal kernels, and Matern kernels of integer order.
+    """Sparse precisions by their Cholesky factors, of areal kernels and Matern kernels of (half-)integer order.
 
     Parameters
     ----------

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import WIDTHS
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.kernels.named import Matern
 from graphrf.operators.precision.markov import SparsePrecision
 

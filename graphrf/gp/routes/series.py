@@ -10,11 +10,11 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
 from graphrf.gp.routes.gram import SeriesGram
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 

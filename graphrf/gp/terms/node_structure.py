@@ -26,6 +26,7 @@ class NodeStructure(Structure):
     ) -> None:
         self._precision = precision_of(graph, kernel)
         self._kernel = kernel
+        self._last: tuple[Any, float] | None = None
         self._names = dict(zip((own.name for own in parameters), names, strict=True))
         self.size, self.parameters = self._precision.n_nodes, parameters
         self.constraints = self._precision.constraints
@@ -35,15 +36,18 @@ class NodeStructure(Structure):
         return self._kernel.replace(**{own: values[name] for name, own in self._names.items()})
 
     def precision(self, values: Values) -> sp.csr_array:
-        own = self._at(values)
-        return sp.csr_array(own.lifted * self._variance(own))
+        own, variance = self._at(values)
+        return sp.csr_array(own.lifted * variance)
 
     def log_determinant(self, values: Values) -> float:
-        own = self._at(values)
-        return own.log_determinant() + self.free * float(np.log(self._variance(own)))
+        own, variance = self._at(values)
+        return float(own.log_determinant() + self.free * np.log(variance))
 
-    def _at(self, values: Values) -> Any:
-        return self._precision.with_kernel(self.kernel(values))
-
-    def _variance(self, own: Any) -> float:
-        return own.mean_variance() if self._kernel.is_series else 1.0
+    def _at(self, values: Values) -> tuple[Any, float]:
+        """The kernel's precision and the variance that it is multiplied by; the last are kept."""
+        kernel, last = self.kernel(values), self._last
+        if last is None or last[0].kernel != kernel:
+            own: Any = self._precision.with_kernel(kernel)
+            last = own, own.mean_variance() if self._kernel.is_series else 1.0
+            self._last = last
+        return last

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.terms.axis import Axis
 from graphrf.gp.terms.node_structure import NodeStructure
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import require_sparse_precision
 
 # Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
@@ -31,9 +31,9 @@ class Nodes(Term):
     ----------
     graph : Graph, undirected
     kernel : Kernel
-        One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, `Matern` or `RegularizedLaplacian`. Terms
-        with the same kernel object share its hyperparameters. Kernels that are functions of the Laplacian are
-        divided by their mean variance.
+        One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, or `Matern` with nu or
+        `RegularizedLaplacian` with power 1/2, 1, 3/2, 2, 5/2, 3 or 4. Terms with the same kernel object share its
+        hyperparameters. Kernels that are functions of the Laplacian are divided by their mean variance.
     by : str
         The column with the nodes' names. A cell may be a list of nodes, whose mean it stands for, or a dictionary
         of nodes and weights.

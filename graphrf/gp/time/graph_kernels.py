@@ -11,9 +11,9 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.model.settings import AUTO, KERNELS
-from graphrf.gp.routes.lengthscales import lengthscale_unit
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
+from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.kernels.named import Diffusion, Matern
 from graphrf.operators.series.apply import kernel_block, kernel_blocks, kernel_diagonal, mean_variance
 

@@ -1,9 +1,11 @@
-"""Kernels whose inverse is a polynomial of the Laplacian, and so a sparse matrix."""
+"""Kernels whose inverse is an integer or half-integer power of a sparse matrix, and their precisions."""
 
 from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,36 +15,45 @@ from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.operators.precision.root_chain import INVERSE, RootChain, layers_needed
 from graphrf.operators.sparse.cholesky import SparseCholesky
-from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError
+from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError, nested_dissection
 
 # Larger powers fill the factor, and lose the smallest eigenvalues to rounding.
-LARGEST_POWER = 4
+LARGEST_POWER, LARGEST_HALF_POWER = 4, 2.5
 # Entries of a power of the Laplacian that are looked at: 3 GB.
 _MOST_ENTRIES = 2e8
 # Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and deviations are off by
 # 2e-5 of the prior's deviation), and from which too little is left (4e-4).
 _ROUNDED, _LOST = 1e12, 1e14
-# Orders of elimination of powers of a graph's Laplacians, which have one pattern: graphs are fitted repeatedly.
-_orders: weakref.WeakKeyDictionary[Graph, dict[int, Elimination]] = weakref.WeakKeyDictionary()
+# Orders of elimination by power and layers, of both of a graph's Laplacians, which have one pattern: graphs are
+# fitted repeatedly.
+_orders: weakref.WeakKeyDictionary[Graph, dict[tuple[float, int], Elimination]] = weakref.WeakKeyDictionary()
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """True if the kernel is areal, or its inverse is a polynomial of the Laplacian of small degree."""
+    """True if the kernel is areal, or its inverse is a small integer or half-integer power of c I + t L."""
     power = kernel.inverse_power
     if power is None:
         return not kernel.is_series
-    return float(power[2]).is_integer() and power[2] <= LARGEST_POWER
+    return has_sparse_inverse(kernel) or ((2 * power[2]).is_integer() and power[2] <= LARGEST_HALF_POWER)
+
+
+def has_sparse_inverse(kernel: Kernel) -> bool:
+    """True if the inverse is a polynomial of the Laplacian of small degree, and its precision has no layers."""
+    power = kernel.inverse_power
+    return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
 
 def require_sparse_precision(kernel: Kernel) -> None:
-    """Raise ValueError unless the kernel has a sparse inverse."""
+    """Raise ValueError unless the kernel has a sparse precision."""
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
-            "must have a sparse inverse for method='precision': Matern with nu, or RegularizedLaplacian with "
-            f"power, an integer from 1 to {LARGEST_POWER}, or an areal kernel, got {kernel!r}; use one of these, "
-            "or method='series'",
+            "must have a sparse precision for method='precision': Matern with nu, or RegularizedLaplacian with "
+            f"power, 1/2, 1, 3/2, 2, 5/2, 3 or {LARGEST_POWER}, or an areal kernel, got {kernel!r}; use one of "
+            "these, or method='series'",
         )
 
 
@@ -70,24 +81,46 @@ def _to_power(matrix: sp.csr_array, power: int) -> sp.csr_array:
     return result
 
 
+def _sum_of_layers(terms: Iterable[tuple[np.ndarray, sp.csr_array]]) -> sp.csr_array:
+    """The sum of Kronecker products M (x) A, without those of which M is zero."""
+    products = (
+        sp.kron(sp.coo_array(own), matrix, format="csr") if own.size > 1 else own.item() * matrix
+        for own, matrix in terms
+        if own.any()
+    )
+    return sp.csr_array(sum(products, start=next(products)))
+
+
 class SparsePrecision:
-    r"""Q = K^-1 = B^q with B = c I + t L, for one graph, Laplacian and power q.
+    r"""Q of K = B^-q with B = c I + t L, for one graph, Laplacian and power q = p + 1 or p + 1/2.
+
+    For integers Q is B^q. For half-integers it is that of m layers of N variables, the first of which are the
+    nodes: with T and b of the `RootChain` of 1 / sqrt(x) between the ends of B's spectrum,
+
+    .. math:: Q_{jj} = B^{p_j} (T_{jj} I + B) / b, \quad Q_{j,j+1} = T_{j,j+1} B^{(p_j + p_{j+1}) / 2} / b,
+
+    :math:`p_1 = p`, and p_j of the hidden layers 0 or 1, as p is even or odd. The nodes have the covariance
+    b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by a thousandth of themselves at most.
+    As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's poles s_i,
+
+    .. math:: \log |Q| = \sum_i \log |B + s_i I| + \sum_j p_j \log |B| - N m \log b.
 
     Parameters
     ----------
     graph : Graph, undirected, N nodes
     kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1 to 4.
+        `Matern` with nu, or `RegularizedLaplacian` with power, 1/2, 1, 3/2, 2, 5/2, 3 or 4.
 
     Raises
     ------
     ValueError
-        If the kernel has no sparse inverse, or one that is numerically singular.
+        If the kernel has no sparse precision, or one that is numerically singular.
 
     Notes
     -----
-    The order of elimination is that of the pattern of Q with its diagonal: one for all lengthscales, and for the
-    posterior's precision. It is kept as long as the graph lives.
+    Up to the longest lengthscale that training tries there are as many layers as that one needs, so that
+    likelihoods are smooth functions. The order of elimination is that of the pattern of Q with its diagonal: one
+    for all lengthscales, and for the posterior's precision. It is kept as long as the graph lives.
 
     Examples
     --------
@@ -98,6 +131,10 @@ class SparsePrecision:
     >>> precision = SparsePrecision(graph, kernel)
     >>> bool(np.allclose(precision.matrix @ kernel.dense(graph), np.eye(6)))
     True
+    >>> rough = precision.with_kernel(grf.Matern(nu=0.5, lengthscale=2.0))
+    >>> covariance = np.linalg.inv(rough.matrix.toarray())[:6, :6]
+    >>> rough.n_nodes, bool(np.allclose(covariance, rough.kernel.dense(graph), rtol=2e-3, atol=2e-3))
+    (30, True)
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
@@ -124,13 +161,13 @@ class SparsePrecision:
 
     @property
     def n_nodes(self) -> int:
-        """N."""
-        return self.graph.n_nodes
+        """N m, the rows of Q."""
+        return self.graph.n_nodes * len(self._powers)
 
     @property
-    def power(self) -> int:
+    def power(self) -> float:
         """q."""
-        return int(self._power[2])
+        return self._power[2]
 
     @cached_property
     def base(self) -> sp.csr_array:
@@ -139,9 +176,40 @@ class SparsePrecision:
         return sp.csr_array(c * sp.eye_array(self.graph.n_nodes, format="csr") + t * self._laplacian)
 
     @cached_property
+    def _chain(self) -> RootChain:
+        """The layers, of which an integer power has one."""
+        if self.power.is_integer():
+            return INVERSE
+        return RootChain.of(*self._ends_of(self.kernel), self._n_layers)
+
+    @property
+    def _n_layers(self) -> int:
+        """As many as the longest lengthscale needs that training tries, or this kernel's if that is longer."""
+        widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
+        longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
+        if length < longest:
+            widest = widest.replace(lengthscale=longest)
+        low, high = self._ends_of(widest)
+        return layers_needed(high / low)
+
+    @cached_property
+    def _powers(self) -> tuple[int, ...]:
+        """p_j: the power of B that multiplies each layer."""
+        inner = math.ceil(self.power) - 1
+        return inner, *([inner % 2] * (self._chain.poles.size - 1))
+
+    @cached_property
     def matrix(self) -> sp.csr_array:
         """Q."""
-        return self._raised(self.power)
+        terms = self._coefficients(self._chain.tridiagonal, 1.0).items()
+        return _sum_of_layers((own, self._raised(power)) for power, own in terms) / self._chain.scale
+
+    def _coefficients(self, tridiagonal: np.ndarray, own: float) -> dict[int, np.ndarray]:
+        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r; `own` multiplies B^(p_j + 1) in layer j."""
+        powers = np.array(self._powers)
+        between = np.add.outer(powers, powers) // 2
+        every = range(powers[0] + 2)
+        return {r: tridiagonal * (between == r) + own * np.diag(powers + 1 == r) for r in every}
 
     @property
     def lifted(self) -> sp.csr_array:
@@ -157,10 +225,27 @@ class SparsePrecision:
         """The derivative of Q in the lengthscale, or in a share."""
         if name != "lengthscale" and name not in self.kernel.shares:
             raise checks.value_error(
-                "optimize", f"must not name {name!r} with method='precision', whose power is an integer"
+                "optimize", f"must not name {name!r} with method='precision', whose power is fixed"
             )
+        _, slopes, log_scale = self._chain_slopes(name)
+        terms = [(own, self._raised(power)) for power, own in self._coefficients(slopes, 0.0).items()]
+        for power, own in self._coefficients(self._chain.tridiagonal, 1.0).items():
+            if power:
+                terms.append((own, self._raised_slope(power, name)))
+        found = _sum_of_layers(terms) / self._chain.scale
+        return sp.csr_array(found - log_scale * self.matrix) if log_scale else found
+
+    def _chain_slopes(self, name: str) -> tuple[np.ndarray, np.ndarray, float]:
+        """Derivatives of the chain's poles, of T and of log b."""
+        if self._chain is INVERSE:
+            return np.zeros(1), np.zeros((1, 1)), 0.0
         dc, dt = self._slopes(name)
-        inner = self.power * self._raised(self.power - 1)
+        return self._chain.slopes(*self._ends_of(self.kernel), dc, dc + dt * self._largest_of(self.kernel))
+
+    def _raised_slope(self, power: int, name: str) -> sp.csr_array:
+        """The derivative of B to a positive power."""
+        dc, dt = self._slopes(name)
+        inner = power * self._raised(power - 1)
         if not dt:  # a multiple of the inner power, whose pattern is smaller
             return sp.csr_array(dc * inner)
         return sp.csr_array(dc * inner + dt * (inner @ self._laplacian))
@@ -168,52 +253,120 @@ class SparsePrecision:
     @property
     def own_elimination(self) -> Elimination:
         """The order of elimination of Q; FactorTooLargeError if there is no room for the factor."""
-        found = self.elimination(self.power)
-        found.require_room()
-        return found
+        key = self.power, len(self._powers)
+        if key not in self._eliminations:
+            self._eliminations[key] = self._dissected()
+        self._eliminations[key].require_room()
+        return self._eliminations[key]
 
-    def elimination(self, power: int) -> Elimination:
-        """The order of elimination for matrices with the pattern of a power of B."""
-        if power not in self._eliminations:
+    @property
+    def seconds(self) -> float:
+        """About how long a factorisation takes on a core, from the order of elimination of the nodes alone.
+
+        Separators are as many nodes wide in each layer as the power of B there.
+        """
+        widths = np.add(self._powers, 1)
+        nodes = self.elimination(widths[0])
+        return nodes.layered_seconds(widths.sum() / widths[0], widths.size)
+
+    def elimination(self, power: float) -> Elimination:
+        """The order of elimination for matrices with the pattern of an integer power of B."""
+        if (power, 1) not in self._eliminations:
             # of absolute values, of which none cancel, so that no other matrix has entries beside these
-            self._eliminations[power] = Elimination.of(_to_power(abs(self.base), power))
-        return self._eliminations[power]
+            self._eliminations[power, 1] = Elimination.of(_to_power(abs(self.base), int(power)))
+        return self._eliminations[power, 1]
+
+    def _dissected(self) -> Elimination:
+        """The order of elimination of Q, by a dissection of the nodes and one hidden layer, which stands for all.
+
+        It is as good as a dissection of all layers, and found in the time of these two: hidden variables of a node
+        come one after the other.
+        """
+        n, size = self.graph.n_nodes, len(self._powers)
+        if size == 1:
+            return self.elimination(self._powers[0] + 1)
+        absolute = abs(self.base)
+        chain = np.eye(size) + np.eye(size, k=1) + np.eye(size, k=-1)
+        terms = self._coefficients(chain, 1.0).items()
+        pattern = _sum_of_layers((own, _to_power(absolute, power)) for power, own in terms)
+        order = nested_dissection(sp.csr_array(pattern[: 2 * n, : 2 * n]))
+        copies = np.where(order < n, 1, size - 1)
+        number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
+        return Elimination.of(pattern, order=np.repeat(order, copies) + n * number)
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
-        matrix = self.matrix + sp.diags_array(np.broadcast_to(weights, self.graph.n_nodes), format="csr")
-        return SparseCholesky(sp.csr_array(matrix), self.elimination(self.power))
+        matrix = self.matrix + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
+        return SparseCholesky(sp.csr_array(matrix), self.own_elimination)
 
     def log_determinant(self) -> float:
         """log |Q|."""
-        return self.power * self._base_factor.log_determinant
+        found = sum(self._shifted(pole).log_determinant for pole in self._chain.poles)
+        if inner := sum(self._powers):
+            found += inner * self._shifted(0.0).log_determinant
+        return found - self.n_nodes * math.log(self._chain.scale)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ), from the inverse's diagonal alone."""
-        (c, t, q), (dc, dt) = self._power, self._slopes(name)
-        inverse = float(self._base_factor.inverse_diagonal.sum())
-        return q * (dc * inverse + dt / t * (self.graph.n_nodes - c * inverse))  # t L = B - c I
+        """trace(Q^-1 dQ), the derivative of log |Q|, from the diagonals of inverses alone."""
+        d_poles, _, log_scale = self._chain_slopes(name)
+        found = sum(map(partial(self._shifted_trace, name), self._chain.poles, d_poles))
+        if inner := sum(self._powers):
+            found += inner * self._shifted_trace(name, 0.0, 0.0)
+        return found - self.n_nodes * log_scale
+
+    def _shifted_trace(self, name: str, shift: float, d_shift: float) -> float:
+        """The derivative of log |B + s I|."""
+        (c, t, _), (dc, dt) = self._power, self._slopes(name)
+        inverse = float(self._shifted(shift).inverse_diagonal.sum())
+        # t L = (B + s I) - (c + s) I
+        return (dc + d_shift) * inverse + dt / t * (self.graph.n_nodes - (c + shift) * inverse)
+
+    def _shifted(self, shift: float) -> SparseCholesky:
+        """The factor of B + s I."""
+        if shift not in self._shifted_factors:
+            matrix = self.base + shift * sp.eye_array(self.graph.n_nodes, format="csr")
+            self._shifted_factors[shift] = SparseCholesky(sp.csr_array(matrix), self.elimination(1))
+        return self._shifted_factors[shift]
 
     @cached_property
-    def _base_factor(self) -> SparseCholesky:
-        return SparseCholesky(self.base, self.elimination(1))
+    def _shifted_factors(self) -> dict[float, SparseCholesky]:
+        return {}
 
     @property
     def root_size(self) -> int:
         """Columns of the matrix R with R R^T = Q that `root` has."""
-        return self.graph.n_nodes + (self._incidence.shape[1] if self.power % 2 else 0)
+        inner = self._powers[0]
+        return self._chain.root.shape[1] * self._width(inner) + len(self._powers) * self._width(inner + 1)
 
     def root(self, z: np.ndarray) -> np.ndarray:
         r"""R z for z of shape (root_size, p), with R R^T = Q.
 
-        R is B^{q/2} for even q; for odd q it is B^{(q-1)/2} (\sqrt{c} I, \sqrt{t} E) with the weighted incidence
+        With roots R_j of B^{p_j} and S_j of B^{p_j + 1}, layer j of R z is the sum of C_{jk} R_j u_k over k and of
+        S_j v_j, divided by the root of b, where z = (u, v).
+        """
+        powers, mixing, columns = self._powers, self._chain.root, z.shape[1]
+        width, wide = (self._width(power) for power in (powers[0], powers[0] + 1))
+        coupled, own = np.split(z, [mixing.shape[1] * width])
+        mixed = np.tensordot(mixing, coupled.reshape(mixing.shape[1], width, columns), axes=1)
+        own = own.reshape(len(powers), wide, columns)
+        rows = [self._root_of(p, mixed[j]) + self._root_of(p + 1, own[j]) for j, p in enumerate(powers)]
+        return np.vstack(rows) / math.sqrt(self._chain.scale)
+
+    def _width(self, power: int) -> int:
+        """Columns of the root of an even or odd power of B."""
+        return self.graph.n_nodes + (self._incidence.shape[1] if power % 2 else 0)
+
+    def _root_of(self, power: int, z: np.ndarray) -> np.ndarray:
+        r"""The root of B to a power, times z.
+
+        It is B^{p/2} for even p; for odd p it is B^{(p-1)/2} (\sqrt{c} I, \sqrt{t} E) with the weighted incidence
         matrix E, L = E E^T.
         """
         n = self.graph.n_nodes
-        if self.power % 2:
+        if power % 2:
             c, t, _ = self._power
             z = math.sqrt(c) * z[:n] + math.sqrt(t) * (self._incidence @ z[n:])
-        for _ in range(self.power // 2):
+        for _ in range(power // 2):
             z = self.base @ z
         return np.asarray(z)
 
@@ -232,8 +385,12 @@ class SparsePrecision:
         return x
 
     def mean_variance(self) -> float:
-        """trace(Q^-1) / N."""
-        return float(self.factor().inverse_diagonal.mean())
+        """The mean of the prior variances over the nodes."""
+        n = self.graph.n_nodes
+        if self._powers[0]:
+            return float(self.factor().inverse_diagonal[:n].mean())
+        terms = zip(self._chain.weights, self._chain.poles, strict=True)
+        return sum(weight * float(self._shifted(pole).inverse_diagonal.mean()) for weight, pole in terms)
 
     @property
     def _power(self) -> tuple[float, float, float]:
@@ -254,6 +411,16 @@ class SparsePrecision:
     def _raised(self, power: int) -> sp.csr_array:
         """B to a power."""
         return _to_power(self.base, power)
+
+    def _largest_of(self, kernel: Kernel) -> float:
+        """The largest eigenvalue that the kernel's Laplacian may have."""
+        return kernel.spectrum_end(self.graph.laplacian_scale(kernel.laplacian))
+
+    def _ends_of(self, kernel: Kernel) -> tuple[float, float]:
+        """The ends of the spectrum of a kernel's B, at most."""
+        assert kernel.inverse_power is not None
+        c, t, _ = kernel.inverse_power
+        return c, c + t * self._largest_of(kernel)
 
     def serves(self, kernel: Kernel) -> bool:
         """True if the inverse of another kernel of the same kind is not numerically singular."""
@@ -284,6 +451,5 @@ class SparsePrecision:
         """The largest over the smallest eigenvalue of the kernel's inverse, at most."""
         require_sparse_precision(kernel)
         assert kernel.inverse_power is not None
-        c, t, q = kernel.inverse_power
-        largest = kernel.spectrum_end(self.graph.laplacian_scale(kernel.laplacian))
-        return float(((c + t * largest) / c) ** q) if c > 0 else math.inf
+        low, high = self._ends_of(kernel)
+        return float((high / low) ** math.ceil(kernel.inverse_power[2])) if low > 0 else math.inf

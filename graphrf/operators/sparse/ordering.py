@@ -60,7 +60,12 @@ class Elimination(NamedTuple):
     @property
     def seconds(self) -> float:
         """About how long a factorisation takes on a core; selected inversion takes as long."""
-        return self.operations / _OPERATIONS + self.n_entries / _NUMBERS + self.order.size / _ROWS
+        return self.layered_seconds(1.0, 1)
+
+    def layered_seconds(self, width: float, layers: int) -> float:
+        """About how long it takes with so many layers of these rows, and separators `width` times as wide."""
+        rows = self.order.size * layers
+        return self.operations * width**3 / _OPERATIONS + self.n_entries * width**2 / _NUMBERS + rows / _ROWS
 
     def require_room(self) -> None:
         """Raise FactorTooLargeError if there is less memory by now than the factor takes."""
@@ -68,7 +73,13 @@ class Elimination(NamedTuple):
             raise _too_large(self.order.size, most)
 
     @classmethod
-    def of(cls, pattern: sp.csr_array, most: float | None = None, last: np.ndarray | None = None) -> Elimination:
+    def of(
+        cls,
+        pattern: sp.csr_array,
+        most: float | None = None,
+        last: np.ndarray | None = None,
+        order: np.ndarray | None = None,
+    ) -> Elimination:
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
 
         Parameters
@@ -79,6 +90,8 @@ class Elimination(NamedTuple):
             Numbers that the factor may hold. Default: half of the memory that is there.
         last : ndarray of int, optional
             Rows to eliminate after all others: those with so many entries that a dissection is lost on them.
+        order : ndarray of int, optional
+            The order to take in place of a dissection; subtrees are put in one piece.
 
         Raises
         ------
@@ -94,7 +107,8 @@ class Elimination(NamedTuple):
         """
         n = pattern.shape[0]
         most = numbers_there() if most is None else most
-        order = _nested_dissection(pattern) if last is None else _with_last(pattern, last)
+        if order is None:
+            order = nested_dissection(pattern) if last is None else _with_last(pattern, last)
         indptr, indices = _reordered(pattern, order)
         order = order[symbolic.postorder(symbolic.elimination_tree(indptr, indices))]
         indptr, indices = _reordered(pattern, order)
@@ -120,7 +134,7 @@ def _too_large(n: int, most: float) -> FactorTooLargeError:
     )
 
 
-def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
+def nested_dissection(pattern: sp.csr_array) -> np.ndarray:
     """The rows in the order of METIS."""
     try:
         import pymetis
@@ -139,7 +153,7 @@ def _nested_dissection(pattern: sp.csr_array) -> np.ndarray:
 def _with_last(pattern: sp.csr_array, last: np.ndarray) -> np.ndarray:
     """The order of METIS for most rows, and then some rows."""
     others = np.setdiff1d(np.arange(pattern.shape[0]), last)
-    own = _nested_dissection(sp.csr_array(pattern[others][:, others]))
+    own = nested_dissection(sp.csr_array(pattern[others][:, others]))
     return np.concatenate([others[own], np.asarray(last, dtype=np.int64)])
 
 

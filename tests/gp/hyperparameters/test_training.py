@@ -21,7 +21,7 @@ from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_ran
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.gp.routes.gram import SampledGram, SeriesGram
-from graphrf.gp.routes.lengthscales import longest_lengthscale
+from graphrf.kernels.lengthscales import longest_lengthscale
 from graphrf.operators.series.density_of_states import density_of_states
 
 NODES = np.repeat(np.arange(0, 34, 2), 2)[:-5]

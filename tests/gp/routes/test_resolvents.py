@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.gp.routes.series import SeriesRoute
+from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
 
 

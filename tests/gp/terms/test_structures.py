@@ -157,7 +157,7 @@ def test_cells_may_be_averages_and_weighted_sums():
         (lambda: Steps("t", "rw3"), "`kind` must be one of"),
         (lambda: Steps("t", "rw1", period=4), "`period` is the number of levels of a season"),
         (lambda: Steps("t", "rw1", prior={"correlation": (1.0, 2.0)}), "`prior` must be of sd for kind='rw1'"),
-        (lambda: Nodes(GRAPH, grf.Diffusion(2.0)), "`kernel` must have a sparse inverse"),
+        (lambda: Nodes(GRAPH, grf.Diffusion(2.0)), "`kernel` must have a sparse precision"),
         (lambda: Nodes(GRAPH, CAR, prior={"mixing": None}), "must be of sd, dependence"),
         (lambda: Nodes(GRAPH, CAR, prior={"sd": 3.0}).deviation_prior, r"must be \(median, factor\)"),
         (

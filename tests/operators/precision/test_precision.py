@@ -56,12 +56,12 @@ def test_other_kernels_on_the_graph_share_the_order_of_elimination(weighted_grap
 
 @pytest.mark.parametrize(
     "kernel",
-    [grf.Diffusion(1.0), grf.Matern(1.5, 1.0), grf.Matern(5.0, 1.0), grf.RegularizedLaplacian(1.0, 0.5)],
+    [grf.Diffusion(1.0), grf.Matern(0.7, 1.0), grf.Matern(5.0, 1.0), grf.RegularizedLaplacian(1.0, 3.5)],
     ids=repr,
 )
-def test_kernels_without_a_sparse_inverse_are_refused(weighted_graph, kernel):
+def test_kernels_without_a_sparse_precision_are_refused(weighted_graph, kernel):
     assert not has_sparse_precision(kernel)
-    with pytest.raises(ValueError, match=r"`kernel` must have a sparse inverse .* or method='series'"):
+    with pytest.raises(ValueError, match=r"`kernel` must have a sparse precision .* or method='series'"):
         SparsePrecision(weighted_graph, kernel)
 
 

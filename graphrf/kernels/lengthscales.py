@@ -1,4 +1,4 @@
-"""Lengthscales: their unit on a graph, where they are sought, and the longest that a route serves."""
+"""Lengthscales: their unit on a graph, where they are sought, and the longest that fits."""
 
 from __future__ import annotations
 

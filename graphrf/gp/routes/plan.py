@@ -27,6 +27,8 @@ from graphrf.operators.sparse.ordering import FactorTooLargeError
 
 # Sparse factors with one power of the Laplacian that training takes for each Laplacian.
 _RESOLVENTS = 30
+# Factors and selected inverses, each as long as a factor, of a search for a mode.
+_EVALUATIONS = 100
 # Multiply-adds of dense factorisations a second (two cores).
 _DENSE_SPEED = 1e10
 
@@ -107,6 +109,8 @@ def _is_cheaper(precision: SparsePrecision, served: Sequence[Trained], n_observe
     graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})
     factor = max(precision.with_kernel(kernel).seconds for kernel, _ in served)
     by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * precision.elimination(1).seconds
+    if n_points == 1 and any(names for _, names in served):  # the mode is sought by factors of Q
+        by_factors += _EVALUATIONS * factor
     products = laplacians * column_products(graph, min(n_observed, TRAINED))
     products += n_points * (solve_products(graph, n_observed) + deviation_products(graph))
     by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED

@@ -3,12 +3,13 @@
     python benchmarks/terms_chains.py                    # about 40 minutes on one core
     python benchmarks/terms_chains.py --steps 2000
 
-Poisson counts of areas through years (BYM2 and a random walk), and binomial counts of groups within areas, with the
-priors of the defaults but for coefficients. Chains move all variables and hyperparameters: elliptical slices of the
-variables in coordinates in which they are independent a priori (Murray, Adams and MacKay 2010), and Metropolis steps
-of the hyperparameters with these coordinates held fixed (Murray and Adams 2010). Printed for linear predictors and
-coefficients: the error of the mean in the chains' deviations (root mean square and largest), the ratio of deviations
-(smallest and largest), and the largest split R-hat and smallest effective sample size of the chains.
+Poisson counts of areas through years (BYM2 and a random walk), and binomial counts of groups within areas, with
+the priors of the defaults but for coefficients. Chains move all variables and hyperparameters: elliptical
+slices of the variables in coordinates in which they are independent a priori (Murray, Adams and MacKay 2010),
+and Metropolis steps of the hyperparameters with these coordinates held fixed (Murray and Adams 2010). Printed
+for linear predictors and coefficients: the error of the mean in the chains' deviations (root mean square and
+largest), the ratio of deviations (smallest and largest), and the largest split R-hat and smallest effective
+sample size of the chains.
 
 Measured: see docs/terms.md.
 """

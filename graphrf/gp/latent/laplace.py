@@ -26,8 +26,11 @@ from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, Prior
 
 # Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
-# is so small, as the next would be about its square.
+# is so small.
 _STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
+# After a step as small as this, in units of eta, the next ones take the same factor: weights change by about that
+# share, and each step is a tenth of the last.
+_NEAR = 0.1
 # The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
 # have none.
 _LEAST = 1e-8
@@ -68,15 +71,14 @@ def found(
 ) -> Mode:
     """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method from another mode.
 
-    Cost: some five factorisations. LinAlgError where P cannot be factored.
+    Cost: some three factorisations. LinAlgError where P cannot be factored.
     """
     prior, a = joint.prior(vector), joint.a
 
-    def at(z: np.ndarray) -> tuple[float, np.ndarray, Derivatives]:
-        eta = a @ z
-        own = derivatives(likelihood, data.y, eta + data.offset, data.unit)
+    def at(z: np.ndarray) -> tuple[float, Derivatives]:
+        own = derivatives(likelihood, data.y, a @ z + data.offset, data.unit)
         value = float(own.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
-        return value if np.isfinite(value) else -np.inf, eta, own
+        return value if np.isfinite(value) else -np.inf, own
 
     if before is not None:
         z = before.z
@@ -85,12 +87,12 @@ def found(
         first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
-    value, eta, own = at(z)
+    (value, own), length = at(z), np.inf
     for _ in range(_STEPS):
-        weights = _weights(own, data.unit)
-        factor = joint.posterior(prior, weights)
-        step = factor.solve(a.T @ (weights * eta + own.first)) - z
-        share = 1.0
+        if length > _NEAR * data.unit:
+            factor = joint.posterior(prior, _weights(own, data.unit))
+        step, share = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
+        length = np.abs(a @ step).max()
         for _ in range(_HALVINGS):
             new = at(z + share * step)
             if new[0] >= value - 1e-9 * abs(value):
@@ -99,10 +101,8 @@ def found(
         else:
             break
         z = z + share * step
-        gain, (value, eta, own) = new[0] - value, new
-        if abs(gain) <= _GAIN * (1 + abs(value)) or (
-            share == 1.0 and np.abs(a @ step).max() <= _SMALL * data.unit
-        ):
+        gain, (value, own) = new[0] - value, new
+        if abs(gain) <= _GAIN * (1 + abs(value)) or (share == 1.0 and length <= _SMALL * data.unit):
             break
     weights = _weights(own, data.unit)
     factor = joint.posterior(prior, weights)

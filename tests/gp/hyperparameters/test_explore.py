@@ -105,16 +105,19 @@ def test_the_mode_is_the_maximum_of_the_posterior(drawn, method):
     assert gp.n_points_ == 1
 
 
-@pytest.mark.parametrize(("hyperparameters", "factors"), [("mode", 3), ("average", 9)])
+@pytest.mark.parametrize(
+    ("hyperparameters", "factors", "chosen"), [("mode", 3, "series"), ("average", 9, "precision")]
+)
 def test_sparse_factors_that_do_not_fit_beside_each_other_are_refused_before_the_work(
-    drawn, monkeypatch, hyperparameters, factors
+    drawn, monkeypatch, hyperparameters, factors, chosen
 ):
     graph, nodes, y = drawn
     entries = SparsePrecision(graph, grf.Matern(nu=2.0)).own_elimination.n_entries
     settings = {"kernel": grf.Matern(nu=2.0), "seed": 0}
     gp = grf.GraphGPRegressor(graph, hyperparameters=hyperparameters, **settings)
     monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries)
-    assert gp.fit(nodes, y).method_ == gp.set_params(method="precision").fit(nodes, y).method_ == "precision"
+    assert gp.fit(nodes, y).method_ == chosen
+    assert gp.set_params(method="precision").fit(nodes, y).method_ == "precision"
     monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries - 16)
     assert gp.set_params(method="auto").fit(nodes, y).method_ == "series"
     monkeypatch.setattr(PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps"))

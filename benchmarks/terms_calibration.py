@@ -10,7 +10,7 @@ truth: of the linear predictor at the observations, of the terms' effects, of th
 predictor in years that are forecast. The standard error of a share over R replicates is at most that of R
 independent intervals; over many levels it is smaller.
 
-Measured with 24 replicates: see docs/terms.md.
+Measured: see docs/terms.md.
 """
 
 from __future__ import annotations

@@ -75,9 +75,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4, on
         graphs with small separators, such as roads and meshes; all standard deviations are exact and cheap. Of
         nu 1/2, 3/2 and 5/2 the prior's standard deviations are off by a thousandth at most, and factors are
-        larger, by four or more hidden variables for each node: on a grid of 40,000 nodes they take 2, 10 and 4
-        seconds each, where those of nu 1 to 3 take 0.1 to 0.4. "auto" takes them where it expects the series to
-        take longer, and `kernel="auto"` compares nu 1, 2 and 3 only.
+        many times larger, as each node has four or more hidden variables. "auto" takes them where it expects the
+        series to take longer, and `kernel="auto"` compares nu 1, 2 and 3 only.
         "features": Phi Phi^T of a single set of features from `sampler`, whose diagonal exceeds that of K by the
         variance of the features, a nugget that training takes into account. "auto": chosen before training by what
         each costs; see Notes.

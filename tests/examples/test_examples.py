@@ -26,6 +26,18 @@ def run(script: str, *options: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
+@pytest.fixture
+def printed(example, monkeypatch, capsys):
+    """The text that a script prints, by its name and options, in this process."""
+
+    def run_here(name: str, *options: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *options])
+        example(name).main()
+        return capsys.readouterr().out
+
+    return run_here
+
+
 def require(name: str) -> None:
     """Skip a test whose data set is not in the data folder."""
     try:
@@ -205,14 +217,12 @@ def test_observed_places_are_a_share_of_faces_or_the_sensors(example):
 
 @needs_data
 @pytest.mark.parametrize("name", ["mesh-teapot", "san-jose"])
-def test_mean_and_deviation_beats_a_constant_and_draws(name, example, monkeypatch, capsys, tmp_path):
+def test_mean_and_deviation_beats_a_constant_and_draws(name, printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     require(name)
     picture = tmp_path / "posterior.png"
     options = ["--data", name, "--share", "0.2", "--out", str(picture)]
-    monkeypatch.setattr(sys, "argv", ["mean_and_deviation.py", *options])
-    example("mean_and_deviation").main()
-    words = capsys.readouterr().out.splitlines()[1].split()
+    words = printed("mean_and_deviation", *options).splitlines()[1].split()
     error, constant, within = (
         float(words[words.index(word) + 1].strip(");")) for word in ("RMSE", "constant:", "deviations")
     )
@@ -284,13 +294,11 @@ def test_node_classification_prints_a_row_for_every_method_and_draws(tmp_path):
 
 
 @pytest.mark.more
-def test_disease_mapping_prints_coefficients_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_disease_mapping_prints_coefficients_and_draws(printed, tmp_path):
     for library in ("geopandas", "libpysal"):
         pytest.importorskip(library)
     path = tmp_path / "maps.png"
-    monkeypatch.setattr(sys, "argv", ["disease_mapping.py", "--out", str(path)])
-    example("disease_mapping").main()
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("disease_mapping", "--out", str(path)).splitlines()
     effect = next(line for line in lines if line.startswith("nonwhite")).split()
     assert abs(float(effect[1]) - 2.0) < 0.1
     # Cressie 1991, model IV: 0.0346 for transformed rates with other neighbours
@@ -299,13 +307,12 @@ def test_disease_mapping_prints_coefficients_and_draws(example, monkeypatch, cap
 
 
 @pytest.mark.more
-def test_areas_through_years_compares_models_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_areas_through_years_compares_models_and_draws(printed, tmp_path):
     for library in ("geopandas", "libpysal"):
         pytest.importorskip(library)
     path = tmp_path / "maps.png"
-    monkeypatch.setattr(sys, "argv", ["areas_through_years.py", "--out", str(path)])
-    example("areas_through_years").main()
-    lines = [line for line in capsys.readouterr().out.splitlines() if "log predictive densities" in line]
+    out = printed("areas_through_years", "--out", str(path))
+    lines = [line for line in out.splitlines() if "log predictive densities" in line]
     densities = [float(line.split("densities ")[1].split(",")[0]) for line in lines]
     assert densities == sorted(densities)  # each model predicts better than the one before
     assert len(densities) == 3
@@ -313,11 +320,9 @@ def test_areas_through_years_compares_models_and_draws(example, monkeypatch, cap
 
 
 @pytest.mark.more
-def test_crashes_covers_the_truth_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_crashes_covers_the_truth_and_draws(printed, tmp_path):
     path = tmp_path / "maps.png"
-    monkeypatch.setattr(sys, "argv", ["crashes.py", "--towns", "1", "--out", str(path)])
-    example("crashes").main()
-    words = capsys.readouterr().out.split()
+    words = printed("crashes", "--towns", "1", "--out", str(path)).split()
     covered, predicted, ratios = (float(words[at].rstrip(";,")) for at in (12, 16, -1))
     assert 0.8 < covered < 1
     assert predicted < 0.6 * ratios

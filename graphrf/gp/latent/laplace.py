@@ -28,9 +28,9 @@ from graphrf.gp.terms.joint import Joint, JointFactor, Prior
 # Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
 # is so small.
 _STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
-# After a step as small as this, in units of eta, the next ones take the same factor: weights change by about that
-# share, and each step is a tenth of the last.
-_NEAR = 0.1
+# After a step as small as this, in units of eta, the next ones take the same factor, as weights hardly change any
+# more; it is made again where a step is not shorter than this share of the last one.
+_NEAR, _SHRUNK = 0.1, 0.3
 # The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
 # have none.
 _LEAST = 1e-8
@@ -87,12 +87,12 @@ def found(
         first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
-    (value, own), length = at(z), np.inf
+    (value, own), length, last = at(z), np.inf, np.inf
     for _ in range(_STEPS):
-        if length > _NEAR * data.unit:
+        if length > _NEAR * data.unit or length > _SHRUNK * last:
             factor = joint.posterior(prior, _weights(own, data.unit))
         step, share = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
-        length = np.abs(a @ step).max()
+        length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
             new = at(z + share * step)
             if new[0] >= value - 1e-9 * abs(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -110,6 +110,17 @@ class EdgeStates:
         """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all precisions."""
         n = self.basis.shape[1]
         return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
+
+
+def checked_order(alpha: Any) -> int:
+    """alpha, once it is an order of a field."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | np.integer) or alpha not in (1, 2):
+        raise checks.value_error(
+            "alpha",
+            "must be 1 or 2, the order of the field (not scikit-learn's noise variance), got "
+            f"{checks.describe(alpha)}",
+        )
+    return int(alpha)
 
 
 class EdgePrecision:

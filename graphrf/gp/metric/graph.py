@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.foreign import listed
 from graphrf._base.memory import require_memory
-from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
+from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.graph import notices, tables
@@ -342,7 +342,10 @@ class MetricGraph:
         self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
         ends: str = "stationary",
     ) -> np.ndarray:  # fmt: skip
-        """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n)."""
+        """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n).
+
+        `alpha`, its order, and `ends` are as there.
+        """
         found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         vertices, inverse = np.unique(found, return_inverse=True)
         check_few(vertices.size)
@@ -378,8 +381,8 @@ class MetricGraph:
         """Vertices of places, the precision there, and sigma^2."""
         lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
         scale = checks.number("output_scale", output_scale, low=0, include_low=False)
-        alpha = checks.integer("alpha", alpha, low=1, high=2)
         checks.choice("ends", ends, ENDS)
+        alpha = checked_order(alpha)
         pieces = self.cut(self.places(places), alpha)
         return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
-from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision
+from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces, Places
 from graphrf.gp.metric.saved import SavedMetric, Seen
@@ -200,7 +200,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         for name, value in fixed._asdict().items():
             if value is not None:
                 fixed = fixed._replace(**{name: checks.number(name, value, low=1e-140, high=1e140)})
-        checks.integer("alpha", self.alpha, low=1, high=2)
+        checked_order(self.alpha)
         checks.choice("ends", self.ends, ENDS)
         checks.choice("mean", self.mean, ("constant", "zero"))
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
-from graphrf.gp.metric.field import ENDS
+from graphrf._base.within import within
+from graphrf.gp.metric.field import ENDS, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces
 from graphrf.gp.terms.axis import Axis, Extension, labels_in
@@ -59,7 +60,7 @@ class Along(Term):
     """
 
     streets: MetricGraph
-    alpha: int = 2
+    alpha: int = 1
     edge: str = "edge"
     distance: str = "distance"
     ends: str = "stationary"
@@ -67,8 +68,7 @@ class Along(Term):
 
     def __post_init__(self) -> None:
         require_metric_graph(self.streets)
-        if self.alpha not in (1, 2):
-            raise checks.value_error("alpha", f"must be 1 or 2, got {checks.describe(self.alpha)}")
+        checked_order(self.alpha)
         checks.choice("ends", self.ends, ENDS)
         for name in self.prior or ():
             if name not in ("sd", "lengthscale"):
@@ -177,7 +177,7 @@ def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_arra
     dense[entries.row, own - first[component[entries.row]]] = entries.data
     solved = SparseCholesky(matrix).solve(dense)
     row = np.repeat(np.arange(n), counts[component])
-    place = np.arange(row.size) - np.repeat(np.cumsum(counts[component]) - counts[component], counts[component])
+    place = within(counts[component])
     return sp.csr_array((solved[row, place], (row, column[first[component[row]] + place])), shape=(n, width))
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.within import within
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
@@ -91,9 +92,9 @@ class Layout:
         counts = np.diff(matrix.indptr).astype(np.int64)
         pairs = counts**2
         row = np.repeat(np.arange(m), pairs)
-        within = np.arange(row.size) - np.repeat(np.cumsum(pairs) - pairs, pairs)
-        first = matrix.indptr[row] + within // np.maximum(counts[row], 1)
-        second = matrix.indptr[row] + within % np.maximum(counts[row], 1)
+        place = within(pairs)
+        first = matrix.indptr[row] + place // np.maximum(counts[row], 1)
+        second = matrix.indptr[row] + place % np.maximum(counts[row], 1)
         a, b = self._position[matrix.indices[first]], self._position[matrix.indices[second]]
         kept = a >= b
         places = self._found(a[kept], b[kept])

@@ -101,7 +101,7 @@ class BoundTerm(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the structure, and the deviation."""
+        """Hyperparameters: those of the structure, and the deviation."""
         return (*self.structure.parameters, self.deviation)
 
     @classmethod

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphrf._base.within import within
+
 
 @dataclass(frozen=True)
 class Faces:
@@ -48,8 +50,7 @@ class Faces:
         """Triangles, shape (T, 3), that make up the polygons, all at the first vertex of each."""
         count = self.sizes - 2
         face = np.repeat(np.arange(len(self)), count)
-        turn = np.arange(len(face)) - np.repeat(np.cumsum(count) - count, count)
-        first = self.starts[face]
+        first, turn = self.starts[face], within(count)
         return self.corners[np.column_stack([first, first + turn + 1, first + turn + 2])]
 
 

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
+from graphrf._base.within import within
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
@@ -291,8 +292,7 @@ class SparsePrecision:
         pattern = _sum_of_layers((own, _to_power(absolute, power)) for power, own in terms)
         order = nested_dissection(sp.csr_array(pattern[: 2 * n, : 2 * n]))
         copies = np.where(order < n, 1, size - 1)
-        number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
-        return Elimination.of(pattern, order=np.repeat(order, copies) + n * number)
+        return Elimination.of(pattern, order=np.repeat(order, copies) + n * within(copies))
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""

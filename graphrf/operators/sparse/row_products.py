@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.within import within
+
 
 def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
     """The rows a_i (x) b_i."""
@@ -12,7 +14,7 @@ def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
     counts, others = np.diff(first.indptr), np.diff(second.indptr)
     sizes = counts * others
     row = np.repeat(np.arange(m), sizes)
-    place = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = within(sizes)
     own = first.indptr[row] + place // np.maximum(others[row], 1)
     other = second.indptr[row] + place % np.maximum(others[row], 1)
     data = first.data[own] * second.data[other]

@@ -220,7 +220,8 @@ def test_it_is_an_estimator(observed):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"alpha": 3}, "`alpha` must be"),
+        ({"alpha": 3}, "`alpha` must be 1 or 2"),
+        ({"alpha": 1.0}, "not scikit-learn's noise variance"),
         ({"ends": "open"}, "`ends` must be one of 'stationary', 'free'"),
         ({"mean": "linear"}, "`mean` must be one of"),
         ({"lengthscale": -1.0}, "`lengthscale` must be"),

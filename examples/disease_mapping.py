@@ -90,7 +90,7 @@ def draw(counties: Counties, plain: LatentGaussianModel, explained: LatentGaussi
         ("relative risk", plain.predict(), risks, bar),
         ("relative risk, with the share of non-white births", explained.predict(), risks, bar),
         (
-            "which risks are raised",
+            "raised risks",
             explained.probability(above=1.0),
             {"vmin": 0, "vmax": 1},
             {"label": "probability of a risk above 1"},

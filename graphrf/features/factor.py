@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
-from graphrf._base.panels import LINE, aligned_zeros, begins_line, row_shares
+from graphrf._base.rows import LINE, aligned_zeros, begins_line, row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products

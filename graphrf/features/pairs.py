@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base.panels import row_shares
+from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.frame import Frame
 from graphrf.features.loops import entry_values, multiply_pairs, symmetric

@@ -11,7 +11,7 @@ from numba import uint64
 from graphrf._base import checks
 from graphrf._base.compiled import njit
 from graphrf._base.memory import require_memory
-from graphrf._base.panels import row_shares
+from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
-from graphrf._base.within import within
+from graphrf._base.rows import within
 from graphrf.gp.metric.field import ENDS, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces

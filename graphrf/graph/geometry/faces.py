@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf._base.within import within
+from graphrf._base.rows import within
 
 
 @dataclass(frozen=True)

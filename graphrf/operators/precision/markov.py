@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf._base.rows import within
 from graphrf._base.warn import warn
-from graphrf._base.within import within
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf._base.panels import LINE, aligned_zeros, row_shares
+from graphrf._base.rows import LINE, aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix

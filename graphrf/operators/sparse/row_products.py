@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base.within import within
+from graphrf._base.rows import within
 
 
 def row_products(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:

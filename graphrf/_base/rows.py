@@ -1,4 +1,4 @@
-"""Panels of columns that sparse matrices are multiplied with: their memory, and the rows shared among threads."""
+"""Rows of arrays and sparse matrices: numbers within groups, memory on cache lines, shares of threads."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def row_shares(indptr: np.ndarray, n_shares: int, rows: tuple[int, int] | None =
     wanted = [low + (high - low) * share // n_shares for share in range(1, n_shares)]
     inner = np.searchsorted(indptr, np.array(wanted, dtype=indptr.dtype))
     return list(pairwise([first, *np.clip(inner, first, last).tolist(), last]))
+
+
+def within(counts: np.ndarray) -> np.ndarray:
+    """0, 1, ..., c - 1 for each count c, one group after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
 # What to do where a file is too large; the command line, which has no such arguments, says something else.
@@ -25,6 +30,10 @@ _CGROUP_FILES = {
 }
 
 
+class NoRoomError(MemoryError):
+    """A call takes more memory than there is; the message says how much, and what to do instead."""
+
+
 def available_memory() -> int | None:
     """Bytes that this process can still take of the machine, its control groups and its own limits.
 
@@ -35,7 +44,7 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
-    """Raise MemoryError where `needed` bytes are not there, before any of them is taken.
+    """Raise NoRoomError where `needed` bytes are not there, before any of them is taken.
 
     `what` is the subject of the message ("a dense kernel matrix of 9 nodes"), `way_out` what to do instead.
     """
@@ -44,7 +53,31 @@ def require_memory(needed: float, what: str, way_out: str) -> None:
     left = available_memory()
     if left is not None and needed > left:
         size, room = (f"{count / 2**30:.3g} GiB" for count in (needed, left))
-        raise MemoryError(f"{what} needs about {size} of memory, and {room} are left; {way_out}")
+        raise NoRoomError(f"{what} needs about {size} of memory, and {room} are left; {way_out}")
+
+
+def needs_memory(way_out: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a method so that an allocation that fails within it ends in a `NoRoomError` with the way out.
+
+    What takes much is asked for before, by `require_memory`; this is for the many small arrays beside it.
+    """
+
+    def decorated(method: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(method)
+        def call(*args: P.args, **keywords: P.kwargs) -> R:
+            try:
+                return method(*args, **keywords)
+            except NoRoomError:
+                raise
+            except MemoryError as error:
+                asked = str(error) or "an allocation failed"
+                left = available_memory()
+                room = "" if left is None else f", and {left / 2**30:.3g} GiB are left"
+                raise NoRoomError(f"`{method.__name__}` needs more memory: {asked}{room}; {way_out}") from error
+
+        return call
+
+    return decorated
 
 
 def limit_words(memory_limit: int | None, limit: int) -> str:

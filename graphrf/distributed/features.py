@@ -14,7 +14,7 @@ from distributed import Client
 
 from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
-from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.memory import NoRoomError, available_memory, limit_words
 from graphrf.distributed import blocks
 from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, seen_by_all, workers
@@ -326,7 +326,7 @@ class DistributedFeatures:
         given = None if limit is None else checks.integer("memory_limit", limit, low=1)
         limit = available_memory() if given is None else given
         if limit is not None and needed > limit:
-            raise MemoryError(
+            raise NoRoomError(
                 f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB in this process, but "
                 f"{limit_words(given, limit)}; gram_matvec and factor() leave them on the workers"
             )

@@ -10,7 +10,7 @@ import numpy as np
 from distributed import Client
 
 from graphrf._base import checks
-from graphrf._base.memory import limit_words
+from graphrf._base.memory import NoRoomError, limit_words
 from graphrf.distributed.blocks import Drawing, File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
@@ -242,7 +242,7 @@ def _check_memory(
             return
         limit = int(_FILLED * sum(limits))
     if nbytes > limit:
-        raise MemoryError(
+        raise NoRoomError(
             f"features of {n_rows} nodes with {prepared.sampler!r} need about {nbytes / 2**30:.3g} GiB, but "
             f"{limit_words(memory_limit, limit)} on {len(there)} workers; start more of them, "
             f"{prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then writes blocks to disk"

@@ -16,7 +16,7 @@ from graphrf._base import checks
 from graphrf._base.files.arrays import opened, read_record, whole_file, write_record
 from graphrf._base.files.json_text import is_integer, parsed
 from graphrf._base.files.whole import cannot_write, exclusive_write
-from graphrf._base.memory import available_memory
+from graphrf._base.memory import NoRoomError, available_memory
 from graphrf.features.files import fits, frame_of, settings_of
 from graphrf.features.frame import Frame
 from graphrf.features.record import Record
@@ -246,7 +246,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record
     total, largest = folder.nbytes(len(parts))
     needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
     if limit is not None and needed > limit:
-        raise MemoryError(
+        raise NoRoomError(
             f"the features in {str(folder.path)!r} need about {needed / 2**30:.3g} GiB, but "
             f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
             "machines"

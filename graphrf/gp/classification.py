@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
 from graphrf.gp.hyperparameters.axis import Axis
@@ -29,7 +30,7 @@ from graphrf.gp.model.settings import check_latent_scale, checked_method, checke
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_products
-from graphrf.gp.routes.covariance import Covariance
+from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.gp.routes.rows import slices
@@ -39,6 +40,7 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.contract import Sampler
 
+_LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
 PREDICTIVES = ("mode", "integrated")
 # Labelled nodes up to which as many solves with a sparse factor take no longer than those of all Newton steps.
 _FEW_COLUMNS = 1_000
@@ -192,6 +194,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def fit(self, nodes: Any, labels: Any = None, sample_weight: Any = None) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
@@ -350,10 +353,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     def _condition(self, labels: Labels, precision: KernelPrecision | None) -> None:
         """The posterior mode, and what predictions take from it."""
         self._labels = labels
+        sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
         self._covariance = Covariance.of(
-            self.graph, self.kernel_, self.output_scale_,
-            sampler=self.sampler_, seed=self.seed_, n_threads=self.n_threads, normalize=self.normalize,
-            precision=precision,
+            self.graph, self.kernel_, self.output_scale_, n_threads=self.n_threads, sampled=sampled,
+            normalize=self.normalize, precision=precision,
         )  # fmt: skip
         self._rows = rows = self._covariance.rows(labels.nodes)
         self._curvature: Curvature | None = None
@@ -361,6 +364,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if precision is not None:
             small = labels.nodes.size <= _FEW_COLUMNS
         if small or self.predictive == "integrated":
+            require_memory(
+                24.0 * labels.nodes.size**2, f"the covariance of {labels.nodes.size} labelled nodes", "label fewer"
+            )
             matrix = rows.dense()
             matrix = 0.5 * (matrix + matrix.T)
             mode = find_mode(lambda x: matrix @ x, labels.counts, labels.bias)
@@ -379,6 +385,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def predict_proba(self, nodes: Any = None, *, as_frame: bool = False) -> Any:
         """Probabilities of the classes.
 

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
-from graphrf._base.memory import require_memory
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
@@ -27,11 +27,11 @@ from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem,
 from graphrf.gp.model.progress import node_bar, step_bar
 from graphrf.gp.model.responses import checked_responses, for_each
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT, draws_bytes
 from graphrf.gp.posterior.condition import Conditions, condition, conditions_of, known
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
-from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
@@ -44,6 +44,10 @@ from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
 from graphrf.sampling.contract import Sampler
 
+_LESS_MEMORY = (
+    "observe or ask for fewer nodes at a time, "
+    "pass hyperparameters='mode', or on roads and meshes method='precision'"
+)
 _LESS_EXACT = ", deviations='sampled' or fewer nodes take less"
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
@@ -300,6 +304,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     @without_offset
     def fit(
         self,
@@ -380,7 +385,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         plan = make_plan(
             self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
             automatic=self._is_automatic and problem.trained, sampler=self.sampler,
-            n_points=POINTS if problem.averages else 1, n_threads=self.n_threads,
+            n_points=POINTS if problem.averages else 1, n_threads=self.n_threads, remote=self.draw is not None,
         )  # fmt: skip
         problem, route = replace(problem, kernels=plan.kernels), plan.route
         with kept_matrices():
@@ -477,6 +482,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def predict(
         self,
         nodes: Any = None,
@@ -632,6 +638,11 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
+            require_memory(
+                16.0 * levels.size * (distinct.size + inverse.size),
+                f"{levels.size} quantiles of {inverse.size} nodes",
+                "ask for fewer nodes or levels",
+            )
         with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             law = self._marginals(distinct, bar)
         if levels is not None:
@@ -648,6 +659,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             variance = variance + law.observation_variance()
         return mean[inverse], np.sqrt(variance)[inverse]
 
+    @needs_memory(_LESS_MEMORY)
     def probability(
         self,
         nodes: Any = None,
@@ -745,6 +757,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
+    @needs_memory(_LESS_MEMORY)
     def sample(
         self,
         nodes: Any = None,
@@ -781,7 +794,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
         Raises
         ------
-        ValueError
+        MemoryError
             If the draws would need more memory than there is.
 
         Warns
@@ -794,8 +807,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         By Matheron's rule: draws from the prior, moved onto the observations by one solve with n_samples p
         right-hand sides. By Cholesky that is m^2 multiply-adds for each, by conjugate gradients one block of them.
         The series needs three products with F besides for each draw, whatever the nodes; features one, since the
-        rows of the queried nodes are exact. Memory: 3 N n_samples p numbers. The distribution is exact for the
-        covariance in use, to the tolerance of the solve.
+        rows of the queried nodes are exact. Memory: the result, and blocks of at least 16 draws, of 8 N p numbers
+        for each. The distribution is exact for the covariance in use, to the tolerance of the solve.
 
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
@@ -806,19 +819,22 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         rng = np.random.default_rng(checks.seed(seed))
         positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
+        # no second copy of draws at all nodes
+        copied = not np.array_equal(distinct, positions)
+        outputs = self._posterior.n_outputs
         require_memory(
-            24 * self.graph.n_nodes * n_samples * self._posterior.n_outputs,
+            8.0 * n_samples * outputs * (distinct.size + copied * positions.size)
+            + draws_bytes(self.graph.n_nodes * outputs, n_samples),
             f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each",
+            "ask for fewer at a time, with another `seed` each, or for fewer nodes",
         )
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
             parts = None
             if isinstance(self._posterior, MixturePosterior):
                 draws, parts = self._posterior.draws_and_parts(distinct, n_samples, rng)
             else:
-                draws = self._posterior.draws(distinct, n_samples, rng)
-        # no second copy of draws at all nodes
-        draws = draws if np.array_equal(distinct, positions) else draws[:, inverse]
+                draws = joint_draws(self._posterior, distinct, n_samples, rng)
+        draws = draws[:, inverse] if copied else draws
         if checks.flag("observations", observations):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)
@@ -855,23 +871,23 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         return np.moveaxis(self.sample(nodes, n_samples, seed), 0, -1)
 
     def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
-        """Observations, one for each node of each draw of f; `parts` has the point of each draw."""
+        """Observations in place of draws of f, one for each node; `parts` has the point of each draw."""
+        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
         if hasattr(self, "likelihood_"):
-            if parts is None:
-                return self.likelihood_.sample(draws, rng)
-            result = np.empty_like(draws)
-            for number, point in enumerate(self._given.points):
-                result[parts == number] = cast(Likelihood, point.likelihood).sample(draws[parts == number], rng)
-            return result
+            models = [point.likelihood for point in self._given.points] or [self.likelihood_]
+            for number, draw in zip(own.tolist(), draws, strict=True):
+                draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
+            return draws
         if np.ndim(self.noise_):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        noise = np.array([self.noise_] if parts is None else [point.noise for point in self._given.points])
-        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
-        own = own.reshape(-1, *[1] * (draws.ndim - 1))
-        return np.asarray(draws + np.sqrt(noise)[own] * rng.standard_normal(draws.shape))
+        noises = [self.noise_] if parts is None else [point.noise for point in self._given.points]
+        for number, draw in zip(own.tolist(), draws, strict=True):
+            draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
+        return draws
 
+    @needs_memory(_LESS_MEMORY)
     def log_density(
         self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
     ) -> np.ndarray:
@@ -921,6 +937,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         positions, y, rows = observed_rows(self.graph, nodes, y)
         return self.graph.positions(positions), y, rows
 
+    @needs_memory(_LESS_MEMORY)
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
 

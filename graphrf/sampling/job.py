@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base.cached import cached_property
-from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.memory import NoRoomError, available_memory, limit_words
 from graphrf._base.progress import progress_bar
 from graphrf.features.frame import Frame
 from graphrf.features.record import Record
@@ -131,7 +131,7 @@ class Job:
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
             about = "more than" if at_least else "about"
-            raise MemoryError(
+            raise NoRoomError(
                 f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need {about} "
                 f"{needed / 2**30:.3g} GiB, but {limit_words(self.memory_limit, self.limit)}; "
                 f"{self.prepared.remedy}, pass fewer `nodes`, or use the exact series (graphrf.apply_kernel), "

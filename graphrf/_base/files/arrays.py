@@ -16,7 +16,7 @@ from graphrf._base import checks
 from graphrf._base.files.json_text import parsed
 from graphrf._base.files.npz import read_arrays, write_arrays
 from graphrf._base.files.whole import atomic_write
-from graphrf._base.memory import available_memory
+from graphrf._base.memory import NoRoomError, available_memory
 
 
 def write_record(
@@ -96,7 +96,7 @@ def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
             error.errno, f"`path` must be a file that can be read ({error.strerror or error})", str(path)
         ) from None
     except MemoryError as error:
-        raise MemoryError(
+        raise NoRoomError(
             f"{str(path)!r}, a file of {writer}, needs more memory than is available ({error or 'none left'}); "
             "free some, or read it on a larger machine"
         ) from None

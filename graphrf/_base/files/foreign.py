@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from graphrf._base.memory import MORE_MEMORY, available_memory, limit_words
+from graphrf._base.memory import MORE_MEMORY, NoRoomError, available_memory, limit_words
 
 _PIECE = 2**16
 # Names that no file can have are names of no file.
@@ -111,7 +111,7 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
-        raise MemoryError(
+        raise NoRoomError(
             f"{path} has {more}{size:,} bytes, whose reading takes about {more}{needed / 2**30:.3g} GiB, but "
             f"{limit_words(memory_limit, limit)}; {MORE_MEMORY}"
         )
@@ -131,7 +131,7 @@ def foreign(path: Path, wanted: str) -> Iterator[None]:
             yield
     except MemoryError as error:
         said = f": {str(error)[:200]}" if str(error) else ""
-        raise MemoryError(
+        raise NoRoomError(
             f"{path}: its reading as a {wanted} needs more memory than is available{said}; free some, pass a "
             "larger `memory_limit`, or give the graph as a scipy.sparse matrix"
         ) from None

@@ -17,6 +17,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
+from graphrf._base.memory import NoRoomError
+
 # What an archive of a few hundred arrays needs for its table of contents, and the piece that is read at once.
 _PIECE = 2**17
 # Deflate writes 258 bytes with two bits at best: nothing honest declares more.
@@ -92,7 +94,7 @@ def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = Non
         _check_members(members)
         total = sum(member.file_size for member in members)
         if total > limit:
-            raise MemoryError(
+            raise NoRoomError(
                 f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are allowed"
             )
         return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}

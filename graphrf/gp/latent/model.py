@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
@@ -30,11 +31,14 @@ from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
+from graphrf.gp.posterior.by_rows import draws_at_once, draws_bytes
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.routes.rows import slices
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
 
+_LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
 # its root mean square.
 _FLAT = 1e3
@@ -134,6 +138,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def fit(self, frame: Any) -> Self:
         """Fit the model to a data frame with a row for each observation.
 
@@ -313,6 +318,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             found.append((f"{own.name}, term {terms[0]}" if counts[own.name] > 1 else own.name, own))
         return found
 
+    @needs_memory(_LESS_MEMORY)
     def effects(self, term: int) -> Any:
         """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the latent scale."""
         self._check_fitted()
@@ -329,6 +335,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         )
         return pandas.DataFrame(_rows(law), index=index, columns=["mean", "sd", *map(str, _QUANTILES)])
 
+    @needs_memory(_LESS_MEMORY)
     def predict(
         self, frame: Any = None, *, return_std: Any = False, quantiles: Any = None, latent: bool = False,
         as_frame: bool = False,
@@ -370,6 +377,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             return found
         return (mean, columns["std"]) if return_std else mean
 
+    @needs_memory(_LESS_MEMORY)
     def probability(self, frame: Any = None, *, above: Any = None, below: Any = None) -> np.ndarray:
         """The posterior probability that the expected observation lies above, below, or between two values."""
         law, _ = self._marginals(frame)
@@ -377,6 +385,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         likelihood = law.parts[0].likelihood
         return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
 
+    @needs_memory(_LESS_MEMORY)
     def sample(
         self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
     ) -> np.ndarray:
@@ -385,21 +394,30 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
-        blocks = []
+        first = self._rows(frame, self._points[0])
+        require_memory(
+            8.0 * n_samples * first.known.shape[0] + draws_bytes(self._joint.n + first.known.shape[0], n_samples),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each, or for fewer rows",
+        )
+        draws = np.empty((first.known.shape[0], n_samples))
         for k, point in enumerate(self._points):
-            count = int((which == k).sum())
-            if count:
-                rows = self._rows(frame, point)
-                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((self._joint.n, count)))
-                eta = rows.known @ z + rows.more(rng, count)
-                blocks.append(eta if latent else point.likelihood.mean(eta))
-        return np.concatenate(blocks, axis=1)[:, rng.permutation(n_samples)]
+            numbers = np.flatnonzero(which == k)
+            rows = self._rows(frame, point)
+            for part in slices(numbers.size, draws_at_once(self._joint.n)):
+                own = numbers[part]
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((self._joint.n, own.size)))
+                eta = rows.known @ z + rows.more(rng, own.size)
+                draws[:, own] = eta if latent else point.likelihood.mean(eta)
+        return draws
 
+    @needs_memory(_LESS_MEMORY)
     def loo(self) -> LeaveOneOut:
         """Densities of each observation given all others, and probability integral transforms, without refits."""
         self._check_fitted()
         return leave_one_out(self._points, self._probabilities, self._data)
 
+    @needs_memory(_LESS_MEMORY)
     def waic(self) -> Waic:
         """The widely applicable information criterion."""
         self._check_fitted()

@@ -10,16 +10,18 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.foreign import listed
-from graphrf._base.memory import require_memory
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT, draws_at_once, draws_bytes
+from graphrf.gp.routes.rows import slices
 from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.other_graphs import streets_of
 
+_LESS_MEMORY = "ask for fewer places or draws at a time"
 # Between places of fields of order 2, in lengths of roads.
 _APART = 2e-3
 _WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) or (u, v, key, distance from u)"
@@ -338,6 +340,7 @@ class MetricGraph:
 
     # -- the prior ---------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def covariance(
         self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
         ends: str = "stationary",
@@ -354,6 +357,7 @@ class MetricGraph:
         )
         return scale * precision.factor().inverse_between(vertices)[np.ix_(inverse, inverse)]
 
+    @needs_memory(_LESS_MEMORY)
     def sample(
         self,
         places: Any = None,
@@ -370,10 +374,15 @@ class MetricGraph:
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         require_memory(
-            24.0 * precision.n_nodes * n_samples, f"`n_samples` = {n_samples}", "ask for fewer at a time"
+            8.0 * n_samples * found.size + draws_bytes(precision.n_nodes, n_samples),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each",
         )
-        z = rng.standard_normal((n_samples, precision.n_nodes)).T
-        return np.asarray(np.sqrt(scale) * precision.factor().root(z)[found].T)
+        factor, draws = precision.factor(), np.empty((n_samples, found.size))
+        for part in slices(n_samples, draws_at_once(precision.n_nodes)):
+            z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
+            draws[part] = np.sqrt(scale) * factor.root(z)[found].T
+        return draws
 
     def _prior(
         self, places: Any, lengthscale: float, output_scale: float, alpha: int, ends: str

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
-from graphrf._base.memory import require_memory
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
@@ -33,9 +33,12 @@ from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.by_rows import draws_bytes
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
-from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
+
+_LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
 
 
 class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
@@ -143,6 +146,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def fit(
         self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None
     ) -> MetricGraphGPRegressor:
@@ -269,6 +273,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def predict(
         self,
         places: Any = None,
@@ -323,6 +328,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
             variance = variance + posterior.noise
         return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
 
+    @needs_memory(_LESS_MEMORY)
     def probability(
         self, places: Any = None, *, above: float | None = None, below: float | None = None, x: Any = None,
         as_frame: bool = False,
@@ -341,6 +347,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         found = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
         return self._frame(places, {"probability": found}) if checks.flag("as_frame", as_frame) else found
 
+    @needs_memory(_LESS_MEMORY)
     def sample(
         self, places: Any = None, n_samples: int = 1, seed: int | None = None, *, x: Any = None
     ) -> np.ndarray:
@@ -362,10 +369,14 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         posterior, vertices, inverse = self._at(places, x)
+        outputs = posterior.n_outputs
         require_memory(
-            16.0 * inverse.size * n_samples * posterior.n_outputs, f"`n_samples` = {n_samples}", "ask for fewer"
+            8.0 * n_samples * outputs * (vertices.size + inverse.size)
+            + draws_bytes(self._pieces.n_nodes * outputs, n_samples),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each, or for fewer places",
         )
-        return self._shaped(posterior.draws(vertices, n_samples, rng)[:, inverse], axis=2)
+        return self._shaped(joint_draws(posterior, vertices, n_samples, rng)[:, inverse], axis=2)
 
     def score(self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""

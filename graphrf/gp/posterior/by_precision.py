@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -127,13 +128,15 @@ class PrecisionPosterior:
         half = self._mean.half(self._unexplained(nodes))
         return np.asarray(self._amplitude * self._factor.inverse_between(nodes) + half @ half.T)
 
-    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint draws of f + H beta, shape (n_samples, q, p): one solve for each.
+    def draw_blocks(
+        self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Joint draws of f + H beta, one after the other: their numbers, and an array of shape (1, q, p).
 
-        What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
+        One solve for each. What `rng` yields does not depend on the nodes: a draw is one function on the whole
+        graph.
         """
         n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
-        result = np.empty((n_samples, nodes.size, p))
         for number in range(n_samples):
             own = rng.standard_normal((self._precision.root_size, p))
             seen = rng.standard_normal((self._nodes.size, p))
@@ -143,8 +146,8 @@ class PrecisionPosterior:
             spread[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
             f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + spread)
             f += self._f - self._by_mean @ trend
-            result[number] = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
-        return result
+            draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
+            yield slice(number, number + 1), draw[None]
 
     def _fitted(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -26,6 +26,9 @@ _SOLVE_WIDTH = 64
 # much of the prior's standard deviation may their exact rows lack where those of the predictor are sampled anyway.
 N_DRAWS = 64
 _DRAWS_AT_ONCE = 16
+# Numbers in a block of draws of all nodes, of graphs that are not too large for it; and the arrays of that size
+# that are held at once while it is made.
+_DRAWN_NUMBERS, _DRAWN_ARRAYS = 4_000_000, 8
 _DRAWS_TOLERANCE = 1e-4
 # Nodes at which prior variances are sampled to find their size.
 _FEW_NODES = 16
@@ -236,7 +239,8 @@ class Posterior:
             prior = signs(every.size, count, rng).astype(dtype, copy=False)
             errors = np.sqrt(self._diagonal)[:, None] * signs(self._nodes.size, count, rng)
             # A draw given observations of 0 is an error of the predictor.
-            weights, trend, _ = self._drawn(nothing, prior, errors, rng, self._solve_loosely, root)
+            trends = self._mean.prior_draws(count, rng)
+            weights, trend, _ = self._drawn(nothing, prior, errors, trends, self._solve_loosely, root)
             draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)
@@ -278,30 +282,38 @@ class Posterior:
         covariance = prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
         return positive_semidefinite(covariance, prior)
 
-    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint draws of f + H beta, shape (n_samples, q, p): one block solve for all of them.
+    def draw_blocks(
+        self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Joint draws of f + H beta, a few at a time: their numbers, and an array of shape (these, q, p).
 
-        What `rng` yields does not depend on the nodes: a draw is one function on the whole graph.
+        One block solve for each. What `rng` yields does not depend on the nodes: a draw is one function on the
+        whole graph.
         """
-        prior, errors = draw_normals(
-            self._rows.shape[1], self._nodes.size, self._diagonal,
-            n_samples=n_samples, outputs=self.n_outputs, rng=rng,
-        )  # fmt: skip
-        prior, errors = (array.reshape(array.shape[0], -1) for array in (prior, errors))
-        weights, trend, solution = self._drawn(
-            np.tile(self._values, n_samples), prior, errors, rng, self._solver.solve, self.covariance.root_values
-        )
-        _report(solution, "the samples")
-        values = self.covariance.root_values(nodes, weights)
-        values += self._basis[nodes] @ trend
-        return np.moveaxis(values.reshape(nodes.size, n_samples, self.n_outputs), 0, 1) + self._offset
+        n, p = self._rows.shape[1], self.n_outputs
+        trends = self._mean.prior_draws(n_samples * p, rng)
+        for part in slices(n_samples, draws_at_once(n * p)):
+            count = part.stop - part.start
+            normals = draw_normals(
+                n, self._nodes.size, self._diagonal, n_samples=count, outputs=p, rng=rng
+            )  # fmt: skip
+            prior, errors = (array.reshape(array.shape[0], -1) for array in normals)
+            weights, trend, solution = self._drawn(
+                np.tile(self._values, count), prior, errors,
+                None if trends is None else trends[:, part.start * p : part.stop * p],
+                self._solver.solve, self.covariance.root_values,
+            )  # fmt: skip
+            _report(solution, "the samples")
+            values = self.covariance.root_values(nodes, weights)
+            values += self._basis[nodes] @ trend
+            yield part, np.moveaxis(values.reshape(nodes.size, count, p), 0, 1) + self._offset
 
     def _drawn(
         self,
         values: np.ndarray,
         prior: np.ndarray,
         errors: np.ndarray,
-        rng: np.random.Generator,
+        drawn: np.ndarray | None,
         solve: Callable[[np.ndarray], Solution],
         root: Callable[[np.ndarray, np.ndarray], np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
@@ -309,10 +321,9 @@ class Posterior:
 
         Matheron's rule: the predictor of values - E_u g - noise is added to a draw E g from the prior.
         So the coefficients of the mean, which every draw has of its own, vary as much as the observations leave
-        them open. `root` is (q, x) -> E_q x.
+        them open. `drawn` are draws of the coefficients' prior, if that is not flat; `root` is (q, x) -> E_q x.
         """
         observed = values - errors - root(self._nodes, prior)
-        drawn = self._mean.prior_draws(prior.shape[1], rng)
         if drawn is not None:
             observed -= self._mean.basis @ drawn
         solution = solve(observed)
@@ -383,6 +394,16 @@ class Posterior:
             _report(solution, "the deviations")
             solved.append(solution.value)
         return np.hstack(solved)
+
+
+def draws_at_once(n_numbers: int) -> int:
+    """Draws that are made together, of so many numbers each: several share products and a solve."""
+    return max(_DRAWS_AT_ONCE, _DRAWN_NUMBERS // n_numbers)
+
+
+def draws_bytes(n_numbers: int, n_samples: int) -> float:
+    """Memory that blocks of draws take while they are made, of so many numbers each, in bytes."""
+    return 8.0 * _DRAWN_ARRAYS * n_numbers * min(n_samples, draws_at_once(n_numbers))
 
 
 def _report(solution: Solution, what: str) -> None:

@@ -22,7 +22,7 @@ from graphrf.gp.posterior.by_rows import Posterior
 from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.routes.costs import choose_solver
-from graphrf.gp.routes.covariance import Covariance, shared_matrices
+from graphrf.gp.routes.covariance import Covariance, SampledSource, shared_matrices
 from graphrf.gp.routes.normaliser import normaliser
 from graphrf.gp.routes.protocol import Route
 from graphrf.gp.routes.rows import RootRows
@@ -38,6 +38,8 @@ from graphrf.operators.solvers import (
 )
 
 _PRECONDITIONER_RANK = 200
+# Numbers that solves hold: for each node and column, and with a preconditioner for each observed node.
+_SOLVED, _PRECONDITIONED = 12, 4 * _PRECONDITIONER_RANK
 # Largest change by the cut of a root's series without a warning, relative to prior covariance and noise.
 _CUT = 0.01
 
@@ -186,13 +188,13 @@ def condition(
             "pass solver='cg', hyperparameters='mode', or fewer observations",
         )
     longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
+    sampled = SampledSource.of(graph, given.sampler, given.seed, n_threads, draw)
     covariances = [
         Covariance.of(
-            graph, part.kernel, part.amplitude, sampler=part.sampler, seed=part.seed, n_threads=n_threads,
-            draw=draw, warns=part is longest,
+            graph, part.kernel, part.amplitude, n_threads=n_threads, sampled=sampled, warns=part is longest
         )
         for part in parts
-    ]  # fmt: skip
+    ]
     options = {"tol": tol, "max_iterations": max_iterations}
     posteriors = []
     with linear_algebra(nodes.size, n_threads):
@@ -283,6 +285,13 @@ def _conjugate_gradients(
     options: dict[str, Any],
 ) -> IterativeSolver:
     """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
+    observations = given.observations
+    columns = observations.n_outputs + observations.basis.shape[1]
+    require_memory(
+        8.0 * (_SOLVED * graph.n_nodes * columns + _PRECONDITIONED * observations.nodes.size),
+        f"conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}",
+        "fit fewer outputs or observations, or on roads and meshes pass method='precision'",
+    )
     diagonal = given.noise / given.observations.counts
     every = np.arange(graph.n_nodes)
 

@@ -24,7 +24,7 @@ from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.posterior.by_rows import N_DRAWS
 from graphrf.gp.posterior.condition import Conditions, conditions_of
 from graphrf.gp.routes.costs import choose_solver
-from graphrf.gp.routes.covariance import Covariance
+from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.protocol import Route
 from graphrf.operators.precision.protocol import KernelPrecision
 
@@ -86,9 +86,10 @@ def _prior_by_rows(
     size = responses.nodes.size
     if solver == "auto":
         solver = choose_solver(problem.graph, given.method, size)
+    elsewhere = None if solver == "cholesky" else draw
     covariance = Covariance.of(
-        problem.graph, given.kernel, given.amplitude, sampler=given.sampler, seed=given.seed,
-        n_threads=problem.n_threads, draw=None if solver == "cholesky" else draw, warns=False,
+        problem.graph, given.kernel, given.amplitude, n_threads=problem.n_threads, warns=False,
+        sampled=SampledSource.of(problem.graph, given.sampler, given.seed, problem.n_threads, elsewhere),
     )  # fmt: skip
     basis = spread * responses.basis
     rows = covariance.rows(responses.nodes)

@@ -9,11 +9,14 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
+from graphrf.gp.routes.rows import slices
 
 # Nodes whose predictive densities are integrated at once.
 _ROWS = 2_000
 # Halvings of the interval that holds a mixture's quantile.
 _BISECTIONS = 60
+# Quantiles of parts that are bisected together.
+_BISECTED = 1_000_000
 
 
 class Marginals(NamedTuple):
@@ -74,7 +77,9 @@ class Marginals(NamedTuple):
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
         """Quantiles of f, shape (q, levels). `like` is for mixtures."""
-        return np.asarray(self.mean[:, None] + np.sqrt(self.variance)[:, None] * ndtri(levels))
+        found = np.sqrt(self.variance)[:, None] * ndtri(levels)
+        found += self.mean[:, None]
+        return np.asarray(found)
 
 
 class MarginalMixture(NamedTuple):
@@ -119,6 +124,13 @@ class MarginalMixture(NamedTuple):
         observation at f. Given one of them as `like`, the quantiles are of the f with which it expects what each
         part does, so that its means there are the quantiles of the expected observation.
         """
+        size = self.parts[0].mean.size
+        found = np.empty((size, levels.size))
+        for block in slices(size, max(1, _BISECTED // (len(self.parts) * levels.size))):
+            found[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
+        return found
+
+    def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)

@@ -103,24 +103,21 @@ class MixturePosterior:
         away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
         return np.asarray(result + np.einsum("cqp,crp->qr", away, away))
 
-    def draws(self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint draws, shape (n_samples, q, p), each from one part.
-
-        What comes first does not depend on how many draws follow.
-        """
-        return self.draws_and_parts(nodes, n_samples, rng)[0]
-
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws, and the number of the part that each is from."""
+        """Joint draws, shape (n_samples, q, p), and the number of the part that each is from.
+
+        What comes first does not depend on how many draws follow.
+        """
         choice, *own = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
         for number, (part, stream) in enumerate(zip(self._parts, own, strict=True)):
             places = np.flatnonzero(chosen == number)
             if places.size:
-                result[places] = part.draws(nodes, places.size, stream)
+                for numbers, block in part.draw_blocks(nodes, places.size, stream):
+                    result[places[numbers]] = block
         return result, chosen
 
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
@@ -171,3 +168,18 @@ class MixturePosterior:
         """The variance of the parts' means, shape (q, p)."""
         means = np.array([part.means(nodes) for part in self._parts])
         return self._average(np.square(means - self._average(means)))
+
+
+def joint_draws(
+    posterior: Posterior | PrecisionPosterior | MixturePosterior,
+    nodes: np.ndarray,
+    n_samples: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Joint draws of f + H beta, shape (n_samples, q, p)."""
+    if isinstance(posterior, MixturePosterior):
+        return posterior.draws_and_parts(nodes, n_samples, rng)[0]
+    result = np.empty((n_samples, nodes.size, posterior.n_outputs))
+    for numbers, block in posterior.draw_blocks(nodes, n_samples, rng):
+        result[numbers] = block
+    return result

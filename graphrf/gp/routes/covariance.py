@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphrf._base.cached import cached_property
+from graphrf._base.memory import NoRoomError
 from graphrf.features.bounds import tail_error
 from graphrf.features.error import warn_of_diagonal
+from graphrf.gp.routes.features import WITHOUT_ROWS
 from graphrf.gp.routes.root_series import root_series
 from graphrf.gp.routes.rows import RootRows
 from graphrf.graph.graph import Graph
@@ -76,7 +78,8 @@ class PrecisionSource:
 class SampledSource:
     """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed.
 
-    `draw` draws them; they may then live elsewhere.
+    `draw` draws them; they may then live elsewhere. Rows that were asked for last are kept, since kernels of one
+    Laplacian, as those of several points of a posterior, share them.
     """
 
     height = 0
@@ -90,22 +93,41 @@ class SampledSource:
         draw: Callable[..., Any] | None = None,
     ) -> None:
         self._graph = graph
-        self._sampler = sampler
+        self.sampler = sampler
         self._seed = seed
         self._n_threads = n_threads
         self._draw = sample_features if draw is None else draw
+        self._last: tuple[np.ndarray, Factor] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None = None,
+        draw: Callable[..., Any] | None = None,
+    ) -> SampledSource | None:
+        """The source of a sampler's rows; None without one."""
+        return None if sampler is None else cls(graph, sampler, seed, n_threads, draw)
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        features = self._draw(
-            self._graph,
-            self._sampler,
-            nodes=self._graph.positions(nodes),
-            seed=self._seed,
-            n_threads=self._n_threads,
-            dtype="float64",
-        )
-        factor: Factor = features.factor(n_threads=self._n_threads)
-        return factor
+        last = self._last  # read once and replaced whole: another thread may be doing the same
+        if last is None or not np.array_equal(last[0], nodes):
+            try:
+                features = self._draw(
+                    self._graph,
+                    self.sampler,
+                    nodes=self._graph.positions(nodes),
+                    seed=self._seed,
+                    n_threads=self._n_threads,
+                    dtype="float64",
+                )
+            except NoRoomError as error:
+                raise NoRoomError(f"{error}; for a Gaussian process, {WITHOUT_ROWS}") from None
+            last = nodes.copy(), features.factor(n_threads=self._n_threads)
+            self._last = last
+        return last[1]
 
 
 class Covariance:
@@ -152,15 +174,13 @@ class Covariance:
         kernel: Kernel,
         amplitude: float,
         *,
-        sampler: Any,
-        seed: int,
         n_threads: int | None,
-        draw: Callable[..., Any] | None = None,
+        sampled: SampledSource | None = None,
         normalize: bool = False,
         warns: bool = True,
         precision: KernelPrecision | None = None,
     ) -> Covariance:
-        """Covariance of a kernel by its sparse precision, by sampled rows (given a sampler) or by the series.
+        """Covariance of a kernel by its sparse precision, by sampled rows (given their source) or by the series.
 
         Unless `warns` is false, a warning is issued if the series lacks a hundredth.
         """
@@ -170,11 +190,10 @@ class Covariance:
         series = SeriesSource(graph, kernel, n_threads, warns)
         exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
         exact.lacks = series.lacks
-        if sampler is None:
+        if sampled is None:
             return exact
-        length = sampler.survival.max_length
+        length = sampled.sampler.survival.max_length
         f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
-        sampled = SampledSource(graph, sampler, seed, n_threads, draw)
         drawn = cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
         if warns:
             drawn._sampled_kernel = kernel, scale

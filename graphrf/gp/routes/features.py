@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from graphrf._base.memory import NoRoomError, require_memory
 from graphrf._base.warn import warn
 from graphrf.features.bounds import HEAVY, termination_variance
 from graphrf.features.features import Features
@@ -32,6 +33,11 @@ LENGTHS = (16, 32, 64, 128)
 # How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal that differs at
 # every node, and its noise and intervals come out too small.
 MOST_EXCESS = 0.25
+# The way out where rows do not fit into memory.
+WITHOUT_ROWS = (
+    "observe fewer nodes, pass a `sampler` of a smaller budget, or method='series', or on roads and meshes "
+    "method='precision'"
+)
 # Nodes at which rows are drawn twice, to see how much of their norm is sampling error.
 _DRAWN_TWICE = 128
 
@@ -45,13 +51,16 @@ class FeaturesRoute:
     sampler : Sampler or None
         None takes compressed powers, with longer and longer rows.
     n_threads : int or None
+    n_held : int
+        Observed nodes, whose rows the posterior holds; 0 where they live elsewhere.
     """
 
     name = "features"
     precision = None
 
-    def __init__(self, graph: Graph, sampler: Any, n_threads: int | None) -> None:
+    def __init__(self, graph: Graph, sampler: Any, n_threads: int | None, n_held: int) -> None:
         self._graph = graph
+        self._n_held = n_held
         # resolved once: the kernel that is trained does not change its lengths
         self.sampler = sampler.resolved(graph) if hasattr(sampler, "resolved") else sampler
         self._n_threads = n_threads
@@ -64,26 +73,40 @@ class FeaturesRoute:
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
         """K by rows of the given sampler, or by default rows that are twice as long each time.
 
-        Kernels whose lengthscale is not trained have rows of the length that they need.
+        Kernels whose lengthscale is not trained have rows of the length that they need. Default rows grow as long
+        as those of all observed nodes fit into memory.
+
+        Raises
+        ------
+        NoRoomError
+            If the shortest ones do not.
         """
-        if self.sampler is not None:
-            yield self._drawn(self.sampler, blocks, seed)
-            return
         n_trained = sum(block.size for block in blocks)
-        if not any("lengthscale" in names for _, names in members):
-            yield self._drawn(self.sampler_for([kernel for kernel, _ in members], n_trained, None), blocks, seed)
-            return
-        for length in LENGTHS:
-            yield self._drawn(default_sampler(members[0][0].laplacian, length, n_trained), blocks, seed)
+        samplers = [self.sampler]
+        if self.sampler is None and not any("lengthscale" in names for _, names in members):
+            samplers = [self.sampler_for([kernel for kernel, _ in members], n_trained, None)]
+        elif self.sampler is None:
+            samplers = [default_sampler(members[0][0].laplacian, length, n_trained) for length in LENGTHS]
+        for sampler in samplers:
+            sampled = self._sampled(sampler, blocks, seed)
+            try:
+                self._require_rows(sampled)
+            except NoRoomError:
+                if sampler is samplers[0]:
+                    raise
+                return
+            yield self._grams(sampler, blocks, sampled, seed)
 
     def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
         """Gram matrices from rows of the same sampler."""
-        return self._drawn(like.sampler, blocks, seed)
+        return self._grams(like.sampler, blocks, self._sampled(like.sampler, blocks, seed), seed)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """Warn where rows end too early, or vary too much."""
         some = observed[np.linspace(0, observed.size - 1, min(observed.size, _DRAWN_TWICE)).astype(np.int64)]
-        self._drawn(sampler, [some], seed).check(kernel)
+        sampled = self._sampled(sampler, [some], seed)
+        self._require_rows(sampled)
+        self._grams(sampler, [some], sampled, seed).check(kernel)
 
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> Any:
         """The given one, or default rows that end where none of the kernels goes on."""
@@ -103,25 +126,33 @@ class FeaturesRoute:
             "method='series' (or 'precision' on a road network or a mesh)"
         )
 
-    def _drawn(self, sampler: Any, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+    def _sampled(self, sampler: Any, blocks: Sequence[np.ndarray], seed: int) -> list[Features]:
         """Rows of all blocks, drawn at once, as binding a sampler to a large graph takes longer than a block."""
+        every = blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks))
+        features = self._draw(sampler, every, seed)
+        return [features] if len(blocks) == 1 else [features.take(block) for block in blocks]
+
+    def _draw(self, sampler: Any, nodes: np.ndarray, seed: int) -> Features:
+        positions = self._graph.positions(nodes)
+        return sample_features(
+            self._graph, sampler, nodes=positions, seed=seed, n_threads=self._n_threads, dtype="float64"
+        )
+
+    def _require_rows(self, sampled: Sequence[Features]) -> None:
+        """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit into memory."""
+        held = sum(own.nbytes + own.nnz * own.dtype.itemsize for own in sampled)
+        drawn = sum(own.shape[0] for own in sampled)
+        require_memory(held * self._n_held / drawn, f"sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS)
+
+    def _grams(self, sampler: Any, blocks: Sequence[np.ndarray], sampled: Sequence[Features], seed: int) -> Grams:
+        """K by rows that were drawn for some blocks."""
         graph, n_threads = self._graph, self._n_threads
         scale, unit = graph.laplacian_scale(sampler.laplacian), lengthscale_unit(graph, sampler.laplacian)
-
-        def draw(nodes: np.ndarray, seed: int) -> Features:
-            positions = graph.positions(nodes)
-            return sample_features(
-                graph, sampler, nodes=positions, seed=seed, n_threads=n_threads, dtype="float64"
-            )
-
-        sampled = [draw(blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks)), seed)]
-        if len(blocks) > 1:
-            sampled = [sampled[0].take(block) for block in blocks]
         some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
 
         @cache
         def twice() -> tuple[Factor, Factor]:
-            others = draw(blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
+            others = self._draw(sampler, blocks[0][some], seed ^ 1).factor(n_threads=n_threads)
             return sampled[0].factor(n_threads=n_threads).take(some), others
 
         def serves(kernel: Kernel) -> bool:

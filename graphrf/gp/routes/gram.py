@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base.cached import cached_property
+from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.pairs import RowPairs
@@ -173,6 +174,7 @@ class SeriesGram:
         self._doubled, place = renumbered_matrix(self._doubled)
         self._rows = place[self._rows]
         self._columns = np.argsort(self._rows, kind="stable")  # those of a block near each other
+        self._require(2 * self._doubled.shape[0] * self._nodes.size)
         self._bounds = reached_rows(self._doubled)
 
     def _grow(self, size: int) -> None:
@@ -181,6 +183,7 @@ class SeriesGram:
             self._start(max(size, 2 * self._reach))
         while len(self._chunks) * _TABLE_CHUNK < size:
             first = len(self._chunks) * _TABLE_CHUNK
+            self._require(2 * _TABLE_CHUNK * self._nodes.size**2)
             chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
             blocks = range(0, self._nodes.size, _BLOCK_COLUMNS)
 
@@ -206,6 +209,14 @@ class SeriesGram:
             work = self._doubled.nnz * self._nodes.size * _TABLE_CHUNK
             self._terms = list(ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1))
             self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
+
+    def _require(self, numbers: int) -> None:
+        require_memory(
+            8.0 * numbers,
+            f"training among {self._nodes.size} of {self._graph.n_nodes} nodes by the series",
+            "set a smaller `max_train`, fix the hyperparameters (optimize=False), or on roads and meshes pass "
+            "method='precision'",
+        )
 
     def _unpacked(self, values: np.ndarray) -> np.ndarray:
         matrix = np.empty((self._nodes.size, self._nodes.size))

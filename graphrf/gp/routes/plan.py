@@ -50,6 +50,7 @@ def make_plan(
     sampler: object,
     n_points: int,
     n_threads: int | None,
+    remote: bool = False,
 ) -> Plan:
     """The route of a fit, and those of its kernels that it serves.
 
@@ -64,6 +65,8 @@ def make_plan(
         Whether `kernels` are those of kernel="auto", of which a route may serve some.
     n_points : int
         Posteriors that predictions average.
+    remote : bool
+        Whether the posterior's sampled rows live elsewhere.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
@@ -76,7 +79,7 @@ def make_plan(
         if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
             kernels = [*kernels, *((Diffusion(laplacian=own), ("lengthscale",)) for own in laplacians)]
-        return Plan(FeaturesRoute(graph, sampler, n_threads), kernels)
+        return Plan(FeaturesRoute(graph, sampler, n_threads, 0 if remote else n_observed), kernels)
     return Plan(SeriesRoute(graph, n_threads), kernels)
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
-from graphrf._base.memory import require_memory
+from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.threads import thread_count
 from graphrf._base.warn import warn
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
@@ -46,6 +46,7 @@ from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.graph.tables import index_of
 from graphrf.kernels.kernel import Kernel
 
+_LESS_MEMORY = "fit or ask for fewer times or nodes at a time"
 _LARGEST_SENSORS = 5_000
 
 
@@ -173,6 +174,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     # -- fit ---------------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def fit(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
         """Train hyperparameters and condition on the observations.
 
@@ -287,6 +289,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.n_observations_ = int(mask.sum())
         self.seed_ = seed
 
+    @needs_memory(_LESS_MEMORY)
     def update(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
         """Condition on later observations, keeping the hyperparameters and the sensors of the fit.
 
@@ -365,6 +368,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     # -- predictions -------------------------------------------------------------------------------
 
+    @needs_memory(_LESS_MEMORY)
     def predict(
         self,
         nodes: Any = None,
@@ -414,6 +418,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         law, shape = self._marginals(nodes, times)
         return law.quantiles(levels).reshape(*shape, levels.size)
 
+    @needs_memory(_LESS_MEMORY)
     def probability(
         self,
         nodes: Any = None,
@@ -473,6 +478,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
         return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
 
+    @needs_memory(_LESS_MEMORY)
     def fill(self, Y: Any, times: Any = None, *, nodes: Any = None, return_std: bool | str = False) -> Any:
         """`Y` with its gaps filled by posterior means, in the same form.
 
@@ -506,6 +512,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         filled = as_it_came(Y, values)
         return (filled, as_it_came(Y, std)) if return_std else filled
 
+    @needs_memory(_LESS_MEMORY)
     def sample(
         self, nodes: Any = None, times: Any = None, n_samples: int = 1, seed: int | None = None
     ) -> np.ndarray:

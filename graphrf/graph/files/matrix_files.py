@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphrf._base.files.foreign import first_bytes, foreign, read_bytes, short
 from graphrf._base.files.npz import array_names, read_arrays
-from graphrf._base.memory import available_memory, limit_words
+from graphrf._base.memory import NoRoomError, available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
 # Faults are looked for in pieces of so many bytes.
@@ -328,7 +328,7 @@ def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
         )
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
-        raise MemoryError(
+        raise NoRoomError(
             f"{path} holds a matrix of shape {tuple(matrix.shape)}, whose graph takes about "
             f"{needed / 2**30:.3g} GiB, but {limit_words(memory_limit, limit)}; pass a larger "
             "`memory_limit`, or drop nodes without edges"

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base.lazy import missing
-from graphrf._base.memory import available_memory
+from graphrf._base.memory import NoRoomError, available_memory
 from graphrf.operators.sparse import symbolic
 
 # Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
@@ -18,7 +18,7 @@ _SHARE = 0.5
 _OPERATIONS, _NUMBERS, _ROWS = 1e10, 2e8, 5e5
 
 
-class FactorTooLargeError(MemoryError):
+class FactorTooLargeError(NoRoomError):
     """The Cholesky factor of a sparse matrix would hold more numbers than there is room for."""
 
 

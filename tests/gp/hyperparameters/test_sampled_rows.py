@@ -47,7 +47,7 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
     nodes = np.random.default_rng(1).choice(3_000, 300, replace=False)
     sampler = grf.CompressedPowers(64, max_length=128)
     kernel = grf.Diffusion(1.0)
-    (grams,) = FeaturesRoute(scattered, sampler, None).grams([(kernel, ("lengthscale",))], [nodes], 0)
+    (grams,) = FeaturesRoute(scattered, sampler, None, nodes.size).grams([(kernel, ("lengthscale",))], [nodes], 0)
     longest = grams.longest(kernel)
     norms, exact, _ = _diagonals(scattered, sampler, grf.Diffusion(longest), nodes)
     assert 1.1 < norms / exact < 1.4

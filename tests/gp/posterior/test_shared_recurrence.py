@@ -8,7 +8,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.posterior.by_rows import Posterior
 from graphrf.gp.routes import covariance as covariance_module
-from graphrf.gp.routes.covariance import Covariance, shared_matrices, shared_variances
+from graphrf.gp.routes.covariance import Covariance, SampledSource, shared_matrices, shared_variances
 from graphrf.gp.routes.rows import RootRows
 from tests.support.dense_gp import dense_posterior
 
@@ -82,12 +82,12 @@ def test_a_mixture_is_that_of_its_parts_alone(monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def covariances() -> list[Covariance]:
     """A diffusion, a cut root, a kernel of the other Laplacian, sampled rows, correlations, a wider diffusion."""
-    options = {"sampler": None, "seed": 0, "n_threads": 1}
+    options = {"n_threads": 1}
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
     cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, warns=False, **options)
-    sampled = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **{**options, "sampler": grf.RandomWalks(8)})
+    sampled = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0), **options)
     wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None
     return [series, cut, other, sampled, correlations, wider]

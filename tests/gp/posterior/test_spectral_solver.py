@@ -38,7 +38,7 @@ def counted(monkeypatch):
 def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, unit, counted):
     graph, kernel, rng = grf.load_graph(nx.grid_2d_graph(20, 20)), grf.Diffusion(4.0), np.random.default_rng(0)
     nodes = np.sort(rng.permutation(400)[:200])
-    covariance = Covariance.of(graph, kernel, 3.0 * unit, sampler=None, seed=0, n_threads=1)
+    covariance = Covariance.of(graph, kernel, 3.0 * unit, n_threads=1)
     diagonal = unit * rng.uniform(0.01, 0.02, 200)
     root = None if ROOTS[name] is None else ROOTS[name](covariance.series)
     steps: list[int] = []
@@ -69,7 +69,7 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
 )
 def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, counted):
     graph, nodes = grf.load_graph(nx.grid_2d_graph(40, 40)), np.arange(0, 1600, 3)
-    covariance = Covariance.of(graph, kernel, 1.0, sampler=None, seed=0, n_threads=1)
+    covariance = Covariance.of(graph, kernel, 1.0, n_threads=1)
     solver = SpectralCG(
         graph, kernel, 1.0, covariance.rows(nodes), np.full(nodes.size, noise), nodes,
         rough=covariance.series.rough, tol=1e-6, max_iterations=1_000,
@@ -81,7 +81,7 @@ def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, 
 def test_the_tolerance_of_rough_roots_is_what_the_density_of_observations_allows():
     asked = []
     graph, nodes = grf.load_graph(nx.grid_2d_graph(20, 20)), np.arange(0, 400, 4)
-    covariance = Covariance.of(graph, grf.Diffusion(2.0), 2.0, sampler=None, seed=0, n_threads=1)
+    covariance = Covariance.of(graph, grf.Diffusion(2.0), 2.0, n_threads=1)
 
     def rough(tol):
         asked.append(tol)

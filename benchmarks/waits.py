@@ -81,7 +81,7 @@ def year(hours: int = 8_760) -> None:
 def traffic() -> None:
     """METR-LA's week."""
     data = grf.datasets.load("metr-la")
-    y, times = np.array(data.signals["speed"], dtype=float), np.arange(2_016) / 12.0
+    y, times = np.array(data.extra["speeds"], dtype=float), np.arange(2_016) / 12.0
     hidden = np.random.default_rng(1).random(y.shape) < 0.3
     shown = np.where(hidden, np.nan, y)
     gp = GraphTimeGPRegressor(data.graph, seed=0)

@@ -39,7 +39,7 @@ def available_memory() -> int | None:
 
     None if nothing says so.
     """
-    known = [size for size in (_machine(), _address_space(), *_control_groups()) if size is not None]
+    known = [size for size in (_machine(), address_space(), *_control_groups()) if size is not None]
     return min(known) if known else None
 
 
@@ -99,20 +99,22 @@ def _machine() -> int | None:
         return None
 
 
-def _address_space() -> int | None:
+def address_space() -> int | None:
     """Bytes left under `ulimit -v` and `ulimit -d`; None if neither is set."""
     try:
         import resource
 
+        limits = {which: resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA)}
+        if set(limits.values()) == {resource.RLIM_INFINITY}:
+            return None
         mapped, _, _, _, _, data, *_ = (
             int(pages) * resource.getpagesize() for pages in _MAPPED.read_text().split()
         )
-        used = {resource.RLIMIT_AS: mapped, resource.RLIMIT_DATA: data}
-        limits = {which: resource.getrlimit(which)[0] for which in used}
     except (ImportError, OSError, ValueError):
         return None
+    used = {resource.RLIMIT_AS: mapped, resource.RLIMIT_DATA: data}
     left = [limit - used[which] for which, limit in limits.items() if limit != resource.RLIM_INFINITY]
-    return max(0, min(left)) if left else None
+    return max(0, min(left))
 
 
 def _control_groups() -> Iterator[int | None]:

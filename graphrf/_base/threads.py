@@ -9,6 +9,10 @@ from typing import TypeVar
 
 from graphrf._base import checks
 from graphrf._base import forks as forks  # whoever uses threads forks safely
+from graphrf._base.memory import address_space
+
+# Address space of a thread: its stack and the heap that its allocations begin with.
+_OWN_BYTES = 2**28
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -23,13 +27,19 @@ def thread_count(n_threads: int | None) -> int:
     return max(1, os.cpu_count() or 1)
 
 
+def startable(n_threads: int) -> int:
+    """So many threads, or 1 without room for their stacks and heaps: Python waits for ever for one that fails."""
+    left = address_space()
+    return 1 if left is not None and left < n_threads * _OWN_BYTES else n_threads
+
+
 def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int) -> Iterator[Result]:
     """Results of `function` over `tasks`, in order, computed on a pool of threads.
 
     At most 2 `n_threads` tasks are in flight, so results waiting for their turn stay bounded, and an
     interrupt or an error stops what has not begun.
     """
-    if n_threads == 1 or len(tasks) <= 1:
+    if len(tasks) <= 1 or startable(n_threads) == 1:
         yield from map(function, tasks)
         return
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="graphrf")

@@ -638,8 +638,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
+        if levels is not None:
             require_memory(
-                16.0 * levels.size * (distinct.size + inverse.size),
+                8.0 * levels.size * (distinct.size + inverse.size),
                 f"{levels.size} quantiles of {inverse.size} nodes",
                 "ask for fewer nodes or levels",
             )

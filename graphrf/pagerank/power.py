@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf._base.threads import thread_count
+from graphrf._base.threads import startable, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.pace import Pace
@@ -310,7 +310,7 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
     """A way to go over all blocks of rows, on several threads where that is worth it."""
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
-    if n_threads == 1 or (matrix.indices.size + n_nodes) * width < _WORTH_THREADS:
+    if startable(n_threads) == 1 or (matrix.indices.size + n_nodes) * width < _WORTH_THREADS:
         yield lambda task: task(0, n_blocks)
         return
     ends = np.minimum(np.arange(n_blocks + 1) * BLOCK_ROWS, n_nodes)

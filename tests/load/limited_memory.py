@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import GraphTimeGPRegressor, LatentGaussianModel, MetricGraph, MetricGraphGPRegressor, Nodes
@@ -68,12 +69,9 @@ def _classes(graph: grf.Graph, n: int) -> Call:
     return lambda: grf.GraphGPClassifier(graph, seed=0).fit(nodes, values > 0).predict_proba()
 
 
-def _streets(side: int) -> MetricGraph:
-    return MetricGraph(grid(side))
-
-
 def _along(side: int, n: int) -> tuple[MetricGraph, np.ndarray, np.ndarray, np.ndarray]:
-    streets, rng = _streets(side), np.random.default_rng(3)
+    tails, heads = sp.triu(grid(side).adjacency).nonzero()
+    streets, rng = MetricGraph(tails, heads, np.ones(tails.size)), np.random.default_rng(3)
     edges = rng.integers(0, streets.n_edges, n)
     return streets, edges, rng.random(n), rng.standard_normal(n)
 
@@ -91,22 +89,25 @@ def _terms(side: int, n: int) -> Call:
     graph = grid(side)
     nodes, values = _data(graph, n)
     frame = pd.DataFrame({"node": nodes, "y": values})
-    return lambda: LatentGaussianModel("y ~ 1", terms=[Nodes(graph, grf.Matern(1.0, 3.0), by="node")], seed=0).fit(frame)
+    terms = [Nodes(graph, grf.Matern(1.0, 3.0), by="node")]
+    return lambda: LatentGaussianModel("y ~ 1", terms=terms, seed=0).fit(frame)
 
 
 # name -> (a small and a large size, the call)
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[..., Call]]] = {
-    "series": (SMALL, (400, 500), lambda side, n: _fit(
+    "series": (SMALL, (150, 300), lambda side, n: _fit(
         grid(side), n, method="series", kernel="diffusion", hyperparameters="mode")),
-    "series, averaged": (SMALL, (150, 500), lambda side, n: _fit(grid(side), n, method="series")),
+    "series, averaged": (SMALL, (100, 300), lambda side, n: _fit(grid(side), n, method="series")),
     "series, Cholesky": (SMALL, (60, 2_000), lambda side, n: _fit(
-        grid(side), n, method="series", solver="cholesky", kernel="diffusion")),
+        grid(side), n, method="series", solver="cholesky", kernel=grf.Diffusion(3.0), **KNOWN)),
     "series, known": (SMALL, (500, 8_000), lambda side, n: _fit(
         grid(side), n, method="series", kernel=grf.Diffusion(3.0), **KNOWN)),
-    "precision": (SMALL, (200, 2_000), lambda side, n: _fit(grid(side), n, method="precision")),
+    "precision": (SMALL, (100, 1_000), lambda side, n: _fit(grid(side), n, method="precision")),
     "automatic": (SMALL, (120, 1_000), lambda side, n: _fit(grid(side), n)),
-    "random graph": ((900, 100), (30_000, 500), lambda size, n: _fit(random_graph(size), n)),
-    "features": (SMALL, (150, 8_000), lambda side, n: _fit(grid(side), n, method="features", kernel="diffusion")),
+    "random graph": ((900, 100), (8_000, 300), lambda size, n: _fit(
+        random_graph(size), n, kernel="diffusion")),
+    "features": (SMALL, (150, 8_000), lambda side, n: _fit(
+        grid(side), n, method="features", kernel=grf.Diffusion(6.0), **KNOWN)),
     "counts": (SMALL, (60, 1_500), lambda side, n: _counts(grid(side), n)),
     "classes": (SMALL, (70, 1_500), lambda side, n: _classes(grid(side), n)),
 }  # fmt: skip
@@ -120,50 +121,64 @@ def _predictions(small: tuple[int, int], large: tuple[int, int], call: Callable[
     return small, large, made
 
 
+def _deviations(gp: grf.GraphGPRegressor) -> Any:
+    return gp.predict(return_std=True)
+
+
+def _draws(gp: grf.GraphGPRegressor) -> Any:
+    return gp.sample(n_samples=200)
+
+
+def _quantiles(gp: grf.GraphGPRegressor) -> Any:
+    return gp.predict(quantiles=np.linspace(0.05, 0.95, 40))
+
+
 SERIES = {"method": "series", "kernel": grf.Diffusion(3.0), **KNOWN}
 PRECISION = {"method": "precision", "kernel": grf.Matern(1.0, 3.0), **KNOWN}
 FEATURES = {"method": "features", "kernel": grf.Diffusion(3.0), **KNOWN}
 CASES |= {
     "means, series": _predictions(SMALL, (1_000, 1_000), lambda gp: gp.predict(), **SERIES),
-    "sampled deviations, series": _predictions(SMALL, (400, 1_000), lambda gp: gp.predict(return_std=True), **SERIES),
-    "deviations, precision": _predictions(SMALL, (300, 1_000), lambda gp: gp.predict(return_std=True), **PRECISION),
-    "deviations, features": _predictions(SMALL, (400, 1_000), lambda gp: gp.predict(return_std=True), **FEATURES),
+    "deviations, series": _predictions(SMALL, (400, 1_000), _deviations, **SERIES),
+    "deviations, precision": _predictions(SMALL, (300, 1_000), _deviations, **PRECISION),
+    "deviations, features": _predictions(SMALL, (400, 1_000), _deviations, **FEATURES),
     "joint covariance": _predictions(SMALL, (65, 400), lambda gp: gp.predict(return_cov=True), **SERIES),
-    "quantiles": _predictions(SMALL, (500, 1_000), lambda gp: gp.predict(quantiles=np.linspace(.05, .95, 40)), **PRECISION),
-    "draws, series": _predictions(SMALL, (300, 1_000), lambda gp: gp.sample(n_samples=200), **SERIES),
-    "draws, precision": _predictions(SMALL, (300, 1_000), lambda gp: gp.sample(n_samples=200), **PRECISION),
-    "draws, features": _predictions(SMALL, (300, 1_000), lambda gp: gp.sample(n_samples=200), **FEATURES),
-    "draws at a few nodes": _predictions(SMALL, (700, 1_000), lambda gp: gp.sample([0, 1], n_samples=200), **SERIES),
-    "draws of the average": _predictions(SMALL, (300, 1_000), lambda gp: gp.sample(n_samples=200), method="series", kernel="diffusion"),
-    "prior covariance": _predictions(SMALL, (65, 400), lambda gp: gp.prior_covariance(), **SERIES),
-}  # fmt: skip
+    "quantiles": _predictions(SMALL, (500, 1_000), _quantiles, **PRECISION),
+    "draws, series": _predictions(SMALL, (300, 1_000), _draws, **SERIES),
+    "draws, precision": _predictions(SMALL, (300, 1_000), _draws, **PRECISION),
+    "draws, features": _predictions(SMALL, (300, 1_000), _draws, **FEATURES),
+    "draws at a few nodes": _predictions(
+        SMALL, (300, 1_000), lambda gp: gp.sample([0, 1], n_samples=200), **SERIES
+    ),
+    "draws of the average": _predictions(SMALL, (200, 500), _draws, method="series", kernel="diffusion"),
+    "prior covariance": _predictions(SMALL, (50, 400), lambda gp: gp.prior_covariance(), **SERIES),
+}
 
 
 def _metric_fit(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    return lambda: MetricGraphGPRegressor(streets, seed=0).fit(edges, distances, values)
+    return lambda: MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
 
 
 def _metric_draws(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    gp = MetricGraphGPRegressor(streets, seed=0).fit(edges, distances, values)
-    return lambda: gp.sample(edges, distances, n_samples=40 * side)
+    gp = MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
+    return lambda: gp.sample(np.column_stack([edges, distances]), n_samples=40 * side)
 
 
 def _time_fit(n: int, times: int) -> Call:
     graph, readings = _through_time(n, times)
-    return lambda: GraphTimeGPRegressor(graph, seed=0).fit(readings)
+    return lambda: GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(readings, times=range(times))
 
 
 def _time_fill(n: int, times: int) -> Call:
     graph, readings = _through_time(n, times)
-    gp = GraphTimeGPRegressor(graph, seed=0).fit(readings)
-    return lambda: gp.fill(readings, return_std=True)
+    gp = GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(readings, times=range(times))
+    return lambda: gp.fill(readings, times=range(times), return_std=True)
 
 
 def _time_draws(n: int, times: int) -> Call:
     graph, readings = _through_time(n, times)
-    gp = GraphTimeGPRegressor(graph, seed=0).fit(readings)
+    gp = GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(readings, times=range(times))
     return lambda: gp.sample(n_samples=100)
 
 
@@ -183,11 +198,11 @@ def _on_grid(side: int, call: Callable[[grf.Graph], Any]) -> Call:
 
 
 CASES |= {
-    "along roads": ((10, 50), (150, 3_000), _metric_fit),
-    "draws along roads": ((10, 50), (100, 2_000), _metric_draws),
-    "through time": ((16, 60), (400, 600), _time_fit),
-    "gaps through time": ((16, 60), (400, 1_000), _time_fill),
-    "draws through time": ((16, 60), (400, 400), _time_draws),
+    "along roads": ((10, 50), (60, 1_000), _metric_fit),
+    "draws along roads": ((10, 50), (40, 500), _metric_draws),
+    "through time": ((16, 60), (100, 600), _time_fit),
+    "gaps through time": ((16, 60), (100, 1_000), _time_fill),
+    "draws through time": ((16, 60), (100, 400), _time_draws),
     "terms": ((10, 50), (170, 3_000), _terms),
     "draws of terms": ((10, 50), (100, 3_000), _terms_draws),
     "kernel matrix": ((30,), (95,), lambda side: _on_grid(side, grf.Diffusion(2.0).dense)),
@@ -199,7 +214,8 @@ CASES |= {
         graph, grf.CompressedPowers(64), seed=0))),
     "feature matrix": ((30,), (200,), lambda side: _of_features(
         side, 64, lambda features: features.matrix(grf.Diffusion(2.0)))),
-    "gram": ((30,), (80,), lambda side: _of_features(side, 16, lambda features: features.gram(grf.Diffusion(2.0)))),
+    "gram": ((30,), (80,), lambda side: _of_features(
+        side, 16, lambda features: features.gram(grf.Diffusion(2.0)))),
     "pagerank": ((30,), (300,), lambda side: _on_grid(side, lambda graph: grf.pagerank(
         graph, personalization=np.ones((100, graph.n_nodes))))),
 }  # fmt: skip

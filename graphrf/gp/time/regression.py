@@ -39,8 +39,9 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, candidate_kernels
 from graphrf.gp.time.kernels import TimeKernel
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
+from graphrf.gp.time.response_scale import TRANSFORMS, ResponseScale
 from graphrf.gp.time.saved import SavedTime
-from graphrf.gp.time.training.search import Task, automatic_parts, train
+from graphrf.gp.time.training.search import Task, automatic_parts, log_density, train
 from graphrf.graph.alignment import shown
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.graph.tables import index_of
@@ -78,10 +79,17 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         starting points for training; a `Part` also gives the variances.
     noise : float, optional
         Initial noise variance for training, or the noise variance itself with `optimize=False`.
+    transform : {"sqrt", "log", "yeo-johnson", "auto"}, optional
+        For skewed readings, such as concentrations or counts of vehicles: the model is of T(y), and predictions
+        are in the units of y. Their mean is that of T^-1(f), or for `return_std="observation"` of a new reading,
+        by quadrature; quantiles, probabilities and draws are those of T(y), taken back. "auto" compares the
+        densities of the readings under no transform and under those whose domain holds them. Yeo and Johnson's
+        exponent is estimated by scikit-learn's `PowerTransformer`.
     optimize : bool
         Whether hyperparameters are trained. With False, the given Kernel, Parts and noise are used unchanged.
     max_train : int
-        Approximate number of values used in training: runs of twelve consecutive times, evenly spread.
+        Approximate largest number of values used in training: runs of twelve consecutive times, evenly spread, at
+        most 600 times or 20,000 values.
     n_draws : int
         Number of draws for standard deviations if there are gaps; their relative error is sqrt(1 / (2 n_draws)).
     tol : float
@@ -98,7 +106,9 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     parts_ : tuple of Part
         Each with `kernel`, `shared` (a_p) and `own` (b_p).
     noise_, mean_ : float
-        s, and c: the mean of the sensors' means.
+        s, and c: the mean of the sensors' means; both, like `parts_`, of T(y) where there is a transform.
+    transform_ : str or None
+        The transform T.
     learned_ : float
         The share of the empirical covariance in C among sensors. Nodes without a sensor inherit it through the
         graph kernel's prediction of them from the sensors (Le and Zidek 1992).
@@ -152,6 +162,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         time_kernel: Any = "auto",
         *,
         noise: float | None = None,
+        transform: str | None = None,
         optimize: bool = True,
         max_train: int = 60_000,
         n_draws: int = 48,
@@ -164,6 +175,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.kernel = kernel
         self.time_kernel = time_kernel
         self.noise = noise
+        self.transform = transform
         self.optimize = optimize
         self.max_train = max_train
         self.n_draws = n_draws
@@ -223,6 +235,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             )
         seed = checks.seed(self.seed)
         covariance = GraphCovariance(self.graph, seed)
+        scale = self._scale_of(grid, covariance, kernels, seed)
+        grid = grid._replace(values=scale.forward(grid.values))
         mask = ~np.isnan(grid.values)
         mean = float(np.nanmean(np.nanmean(grid.values, axis=0)))
         residual = np.where(mask, grid.values - mean, 0.0)
@@ -230,17 +244,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         kernel, value, trained = kernels[0], np.nan, True
         if self.optimize:
             matrices = covariance.blocks(kernels, grid.nodes)
+            # the bits depend on the number of threads; Kalman filters have their own
             with blas_threads(1), step_bar("training", self.progress) as bar:
-                task = Task(
-                    residual,
-                    mask,
-                    grid.times,
-                    matrices.__getitem__,
-                    seed,
-                    thread_count(self.n_threads),
-                    bar.update,
-                )
-                # the bits depend on the number of threads; Kalman filters have their own
+                threads = thread_count(self.n_threads)
+                task = Task(residual, mask, grid.times, matrices.__getitem__, seed, threads, bar.update)
                 found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
             model, kernel, value, trained = found[:4]
             if n >= FEW:  # any two of few sensors are about equally far apart
@@ -249,7 +256,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, found.share, found.bend, found.empirical
                 )
-        self._columns = columns
+        self._columns, self._scale = columns, scale
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         self._warn()
         return self
@@ -285,7 +292,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.log_marginal_likelihood_ = value
         self.converged_ = trained and solution.converged
         self.residual_ = solution.residual
-        self.sensors_ = grid.nodes
+        self.sensors_, self.transform_ = grid.nodes, self._scale.name
         self.n_observations_ = int(mask.sum())
         self.seed_ = seed
 
@@ -328,6 +335,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         values[:, there] = given[:, order[np.searchsorted(positions, self.sensors_[there], sorter=order)]]
         grid = self._grid
         require_sound(grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0))))
+        values = self._scale.forward(values)
         self._hours = np.concatenate([self._hours, hours])
         if np.isnan(values).all():
             return self
@@ -416,7 +424,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
         levels = checked_levels(quantiles, return_std)
         law, shape = self._marginals(nodes, times)
-        return law.quantiles(levels).reshape(*shape, levels.size)
+        return self._scale.back(law.quantiles(levels)).reshape(*shape, levels.size)
 
     @needs_memory(_LESS_MEMORY)
     def probability(
@@ -440,7 +448,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self._check_fitted()
         low, high = checked_bounds(above, below)
         law, shape = self._marginals(nodes, times)
-        found = law.probability(low, high).reshape(shape)
+        low, high = self._scale.forward(np.array([low, high]))
+        found = law.probability(float(low), float(high)).reshape(shape)
         return self._frame(nodes, times, found) if checks.flag("as_frame", as_frame) else found
 
     def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:
@@ -455,8 +464,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:
         """The distribution of f at each node and time, and the shape of these."""
-        mean, std = self._predicted(self._asked_nodes(nodes), self._asked(times), True)
-        return Marginals(mean.ravel(), np.square(std.ravel()), None), mean.shape
+        mean, variance = self._modelled(self._asked_nodes(nodes), self._asked(times), True)
+        return Marginals(mean.ravel(), variance.ravel(), None), mean.shape
 
     def _frame(self, nodes: Any, times: Any, values: np.ndarray) -> Any:
         """A data frame with a row for each time and a column for each node."""
@@ -469,14 +478,21 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return pandas.DataFrame(values, index=index.rename(self._columns.times_title), columns=columns)
 
     def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
+        """Means, and deviations on request, in the units of the readings."""
         check_deviations(return_std)
-        places, columns, hours, rows = self._query(nodes, hours, "variances" if return_std else "means")
+        mean, variance = self._modelled(nodes, hours, bool(return_std) or self._scale.name is not None)
+        variance = variance + (self.noise_ if return_std == "observation" else 0.0)
+        mean, variance = self._scale.moments(mean, variance)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def _modelled(self, nodes: Any, hours: np.ndarray, deviations: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Means of what is modelled, T of the readings, and variances; without `deviations` these are 0."""
+        places, columns, hours, rows = self._query(nodes, hours, "variances" if deviations else "means")
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
-            if not return_std:
-                return mean
-            variance = self._posterior.variances(places, hours)[np.ix_(rows, columns)]
-        return mean, np.sqrt(variance + (self.noise_ if return_std == "observation" else 0.0))
+            if not deviations:
+                return mean, np.zeros(())
+            return mean, self._posterior.variances(places, hours)[np.ix_(rows, columns)]
 
     @needs_memory(_LESS_MEMORY)
     def fill(self, Y: Any, times: Any = None, *, nodes: Any = None, return_std: bool | str = False) -> Any:
@@ -526,7 +542,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         places, columns, hours, rows = self._query(self._asked_nodes(nodes), self._asked(times), "draws")
         with blas_threads(1):
             draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
-        return np.asarray(draws[:, rows][:, :, columns] + self.mean_)
+        return np.asarray(self._scale.back(draws[:, rows][:, :, columns] + self.mean_))
 
     def _asked_nodes(self, nodes: Any) -> Any:
         """The nodes that are asked for: all by default, those of `fit` first."""
@@ -596,11 +612,35 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             raise checks.value_error(
                 "optimize", "= False needs a Kernel as `kernel`, Parts as `time_kernel`, and `noise`"
             )
+        if self.transform is not None:
+            checks.choice("transform", self.transform, (*TRANSFORMS, AUTO))
         checks.integer("max_train", self.max_train, low=10)
         checks.integer("n_draws", self.n_draws, low=2)
         checks.number("tol", self.tol, low=1e-12, high=0.1)
         thread_count(self.n_threads)
         return kernels
+
+    def _scale_of(
+        self, grid: Grid, covariance: GraphCovariance, kernels: list[Kernel], seed: int
+    ) -> ResponseScale:
+        """The transform of readings: the given one, or that under which they have the largest density."""
+        if self.transform != AUTO:
+            return ResponseScale.of(self.transform, grid.values)
+        if not self.optimize:
+            raise checks.value_error("transform", "= 'auto' is trained: name one, or set optimize=True")
+        matrices = covariance.blocks(kernels, grid.nodes)
+        mask = ~np.isnan(grid.values)
+
+        def density(scale: ResponseScale) -> float:
+            values = scale.forward(grid.values)
+            residual = np.where(mask, values - float(np.nanmean(np.nanmean(values, axis=0))), 0.0)
+            start = self._start(grid._replace(values=values), float(residual[mask].var()))
+            task = Task(residual, mask, grid.times, matrices.__getitem__, seed, thread_count(self.n_threads))
+            fitted = 0.5 * scale.n_fitted * float(np.log(mask.sum()))  # Schwarz's approximation
+            return log_density(task, start, kernels, scale.log_slope(grid.values)) - fitted
+
+        with blas_threads(1):
+            return max(ResponseScale.candidates(grid.values), key=density)
 
     def _given_parts(self) -> list[Any]:
         """The time kernels and parts in `time_kernel`; none for "auto"."""

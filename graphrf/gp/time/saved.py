@@ -16,12 +16,13 @@ from graphrf.gp.time.covariance import Part, Separable
 from graphrf.gp.time.data import Clock, Columns, Grid, checked_grid
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
+from graphrf.gp.time.response_scale import TRANSFORMS, ResponseScale
 from graphrf.graph.disk.folder import decoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 
 _KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
-_PLAIN = ("noise", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads", "progress")
+_PLAIN = ("noise", "transform", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads", "progress")
 
 
 class SavedTime(Saved):
@@ -47,6 +48,7 @@ class SavedTime(Saved):
                 for part in self.parts_
             ],
             "fitted": [self.noise_, self.mean_, self.seed_, None if math.isnan(value) else value, self._trained],
+            "scale": list(self._scale),
             "clock": list(self._clock),
             "axes": [
                 title_of(self._columns.times_title),
@@ -73,6 +75,7 @@ class SavedTime(Saved):
         loaded._checked()
         covariance = _covariance(GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays)
         trained = checks.flag("trained", trained)
+        loaded._scale = _scale(*record["scale"])
         loaded._columns = _columns(arrays["columns"], grid, graph.n_nodes, *record["axes"])
         loaded._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         return loaded
@@ -81,6 +84,13 @@ class SavedTime(Saved):
 def _part(name: str, arguments: Mapping[str, Any], shared: Any, own: Any) -> Part:
     kernel = _KERNELS[name](**arguments)
     return Part(kernel, checks.number("shared", shared, low=0), checks.number("own", own, low=0))
+
+
+def _scale(name: Any, exponent: Any) -> ResponseScale:
+    """A transform of readings."""
+    if name is not None:
+        checks.choice("transform", name, TRANSFORMS)
+    return ResponseScale(name, checks.number("exponent", exponent, low=0, high=2))
 
 
 def _hours(name: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

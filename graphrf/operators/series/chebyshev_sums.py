@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.rows import LINE, aligned_zeros, row_shares
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import ordered_map, startable, thread_count
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix
 
@@ -50,7 +50,7 @@ class Steps:
     def __init__(self, matrix: sp.csr_array, width: int, n_threads: int) -> None:
         self._arrays = matrix.indptr, matrix.indices, matrix.data
         self._none = np.empty((0, width), dtype=matrix.dtype)
-        self._n = n_threads if _worth_threads(matrix, width) else 1
+        self._n = startable(n_threads) if _worth_threads(matrix, width) else 1
         self._pool = ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
 
     def __enter__(self) -> Steps:

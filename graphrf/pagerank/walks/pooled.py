@@ -20,6 +20,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
+from graphrf._base.threads import startable
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.transitions import Transitions, neighbour
 
@@ -59,7 +60,7 @@ def count_pool(
     following = np.zeros_like(population)
     k = 0
     n_steps = 0
-    n_threads = min(n_threads, -(-n_nodes // BLOCK))
+    n_threads = startable(min(n_threads, -(-n_nodes // BLOCK)))
     if n_threads > 1:
         # Every thread deals into an array of its own; sums of integers do not depend on who dealt what.
         targets = [following, *(np.zeros_like(population) for _ in range(n_threads - 1))]

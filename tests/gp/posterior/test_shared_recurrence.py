@@ -87,7 +87,9 @@ def covariances() -> list[Covariance]:
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
     cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, warns=False, **options)
-    sampled = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0), **options)
+    sampled = Covariance.of(
+        GRAPH, grf.Diffusion(2.0), 1.0, sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0), **options
+    )
     wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None
     return [series, cut, other, sampled, correlations, wider]

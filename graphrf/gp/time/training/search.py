@@ -31,6 +31,7 @@ _ROUNDS = 15  # of expectation maximisation at most
 _SETTLED = 0.01  # until no variance changes by more, as a share of all
 _MORE_STEPS = 25  # of the search in each round, with gaps
 _BLOCK_CELLS = 600  # in a block that compares graph kernels
+_COMPARED = 4_000  # values on which transforms of readings are compared
 # Correlations of sensors that are all equally alike, with which a graph is compared.
 _CORRELATIONS = np.linspace(0.0, 0.95, 7)
 
@@ -97,6 +98,18 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
             learned_from = [Sensors.of((1.0 - share) * near + share * half, bend) for half in found.halves]
     model = with_habits(model, learned_from, seen.times, seen.y, seen.mask)
     return Trained(model, kernel, value, converged, share, bend, matrix, factor)
+
+
+def log_density(task: Task, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
+    """The log density of some readings, of which `task` has a transform, after a short training on few of them.
+
+    `log_slopes` (T, n) are logarithms of the derivatives of that transform. A constant is left out.
+    """
+    chosen = np.flatnonzero(task.mask.any(axis=1))
+    seen, one = task.rows(chosen), kernels[len(kernels) // 2 :][:1]
+    model, kernel, _, _ = _by_turns(seen, start, one, _COMPARED, log_parameters(start))
+    changed = sum(float(slopes.sum()) for _, _, slopes in _cells(seen._replace(y=log_slopes[chosen])))
+    return _Blocks(model, seen).log_likelihood(seen.blocks(kernel)) + changed
 
 
 def _by_turns(

@@ -1,0 +1,120 @@
+"""Transforms of skewed readings to a scale on which they are nearly normal, and back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+
+from graphrf._base import checks
+
+TRANSFORMS = ("sqrt", "log", "yeo-johnson")
+# Nodes of Gauss-Hermite quadrature, and values that are integrated at once.
+_NODES, _INTEGRATED = 33, 200_000
+
+
+class ResponseScale(NamedTuple):
+    r"""A monotone transform T, of which z = T(y) is modelled as normal.
+
+    Attributes
+    ----------
+    name : str or None
+        None: the identity.
+    exponent : float
+        lambda of Yeo and Johnson's transform, by maximum likelihood of all values as independent ones; at least 0
+        and at most 2, outside of which T has an end, and means of y need not exist.
+    """
+
+    name: str | None = None
+    exponent: float = 1.0
+
+    @classmethod
+    def of(cls, name: str | None, values: np.ndarray) -> ResponseScale:
+        """The transform for some values, which may be NaN.
+
+        Raises
+        ------
+        ValueError
+            For values outside of the transform's domain.
+        """
+        least = float(np.nanmin(values))
+        if (name == "sqrt" and least < 0) or (name == "log" and least <= 0):
+            domain = "at least 0" if name == "sqrt" else "positive"
+            raise checks.value_error(
+                "transform", f"= {name!r} needs values that are {domain}, got {least:g}: use 'yeo-johnson'"
+            )
+        if name != "yeo-johnson":
+            return cls(name)
+        from sklearn.preprocessing import PowerTransformer
+
+        fitted = PowerTransformer(standardize=False).fit(values.reshape(-1, 1))
+        return cls(name, float(np.clip(fitted.lambdas_[0], 0.0, 2.0)))
+
+    @classmethod
+    def candidates(cls, values: np.ndarray) -> list[ResponseScale]:
+        """The identity, and the transforms whose domain holds all values."""
+        least = float(np.nanmin(values))
+        names = [None, *(["sqrt"] if least >= 0 else []), *(["log"] if least > 0 else []), "yeo-johnson"]
+        return [cls.of(name, values) for name in names]
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """T(y); outside of the domain the end of T's range."""
+        if self.name is None:
+            return y
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.name == "sqrt":
+                return np.sqrt(np.maximum(y, 0.0))
+            if self.name == "log":
+                return np.log(np.maximum(y, 0.0))
+            return np.asarray(self._yeo_johnson.transform(np.reshape(y, (-1, 1)))).reshape(np.shape(y))
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        """y with T(y) = z; outside of T's range the end of the domain."""
+        if self.name is None:
+            return z
+        if self.name == "sqrt":
+            return np.square(np.maximum(z, 0.0))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self.name == "log":
+                return np.exp(z)
+            return np.asarray(self._yeo_johnson.inverse_transform(np.reshape(z, (-1, 1)))).reshape(np.shape(z))
+
+    @property
+    def n_fitted(self) -> int:
+        """Number of parameters that values determine."""
+        return int(self.name == "yeo-johnson")
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """log T'(y), which a density of z adds to be one of y."""
+        if self.name is None:
+            return np.zeros(np.shape(y))
+        with np.errstate(divide="ignore"):
+            if self.name == "sqrt":
+                return -np.log(2.0) - 0.5 * np.log(np.maximum(y, np.finfo(np.float64).tiny))
+            if self.name == "log":
+                return -np.log(y)
+            return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
+
+    def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of y where z is normal, by quadrature."""
+        if self.name is None:
+            return mean, variance
+        nodes, weights = hermegauss(_NODES)
+        weights = weights / weights.sum()
+        flat, std = np.ravel(mean), np.sqrt(np.ravel(variance))
+        found = np.empty((2, flat.size))
+        for first in range(0, flat.size, _INTEGRATED):
+            part = slice(first, first + _INTEGRATED)
+            y = self.back(flat[part, None] + std[part, None] * nodes)
+            found[0, part] = y @ weights
+            found[1, part] = np.square(y - found[0, part, None]) @ weights
+        return found[0].reshape(np.shape(mean)), found[1].reshape(np.shape(mean))
+
+    @property
+    def _yeo_johnson(self) -> Any:
+        from sklearn.preprocessing import PowerTransformer
+
+        known = PowerTransformer(standardize=False).fit(np.array([[0.0], [1.0]]))
+        known.lambdas_ = np.array([self.exponent])
+        return known

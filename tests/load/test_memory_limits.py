@@ -1,0 +1,26 @@
+"""Public calls under half and a quarter of the memory that they take: an answer, or a refusal with the way out."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.load.limited_memory import CASES
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds on address space are Linux's")
+# What is asked for, or how much more than is there; then what to do instead.
+REFUSAL = re.compile(
+    r"(needs? (about|more than) .* GiB|needs more memory|would hold more than|`memory_limit`).*; \w+", re.DOTALL
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_call_that_lacks_memory_answers_or_says_what_it_takes(name):
+    command = [sys.executable, "-m", "tests.load.limited_memory", name]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    ends = [found["0.5"], found["0.25"]]
+    assert all(end == "answer" or REFUSAL.search(end) for end in ends), ends

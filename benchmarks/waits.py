@@ -54,7 +54,9 @@ def scores(truth: np.ndarray, mean: np.ndarray, std: np.ndarray) -> None:
 def year(hours: int = 8_760) -> None:
     """36 sensors on a grid of streets."""
     graph, rng = grid(6), np.random.default_rng(0)
-    root = np.linalg.cholesky(grf.kernel_block(graph, grf.Diffusion(3.0), range(36), range(36)) + 1e-9 * np.eye(36))
+    root = np.linalg.cholesky(
+        grf.kernel_block(graph, grf.Diffusion(3.0), range(36), range(36)) + 1e-9 * np.eye(36)
+    )
     times = np.arange(float(hours))
     steps = Steps.of(times)
     signal = np.sin(2 * np.pi * (times[:, None] / 24 + rng.random(36) / 4)) * (0.5 + rng.random(36))

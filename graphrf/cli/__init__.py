@@ -21,6 +21,7 @@ app: typer.Typer = typer.Typer(
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes longer to import than all else that help needs
 )
 
 

@@ -21,12 +21,33 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain_flags(super().get_params(ctx))
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments and options under the titles of their panels."""
+        panels: dict[str, list[Any]] = {}
+        for param in self.get_params(ctx):
+            title = getattr(param, "rich_help_panel", None)
+            if title is None:
+                title = "Arguments" if param.param_type_name == "argument" else "Options"
+            record = param.get_help_record(ctx)
+            if record is not None:
+                panels.setdefault(title, []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
 
 class Group(TyperGroup):
     """The same of the program's own options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain_flags(super().get_params(ctx))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands, each with its whole first sentence."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, str(command.help).partition("\n")[0]) for name, command in self.commands.items()]
+            )
 
 
 def _plain_flags(params: list[Any]) -> list[Any]:
@@ -73,7 +94,7 @@ def add_command(
     command.__doc__ = run.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    shown = "\n".join(f"  $ {example}" for example in examples)
+    shown = "\b\n" + "\n".join(f"  $ {example}" for example in examples)
     app.command(command.__name__, cls=Command, epilog=f"Examples\n\n{shown}\n\n{EXIT_CODES}")(command)
 
 

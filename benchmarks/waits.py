@@ -2,13 +2,14 @@
 
     python benchmarks/waits.py [--rows year traffic road random hubs series]
 
-`year`: 36 sensors x 8,760 hours, a fifth of the values missing (a daily profile, two processes that neighbours share,
-noise), fit, then gaps filled with deviations; the unit is a complete-grid filter of all values. `traffic`: the week of
-METR-LA, 30 % of the values missing. `road`: a road-like graph of 302,500 crossings, a tenth observed,
-`method="precision"`; the unit is a sparse factor of its precision. `random`: 1,000 of a million nodes with eight
-random neighbours, deviations at 10,000; the unit is a product with the adjacency. `hubs`: 2,000 of 200,000 nodes of a
-graph by preferential attachment; the same unit. `series`: 100,000 of a million nodes of a grid, `method="series"`.
-Errors and coverage are of values without noise that were not observed.
+`year`: 36 sensors x 8,760 hours, a fifth of the values missing (a daily profile, two processes that neighbours
+share, noise): fit, then gaps filled with deviations; the unit is a complete-grid filter of all values.
+`traffic`: the week of METR-LA, 30 % of the values missing; there is no unit. `road`: a road-like graph of
+302,500 crossings, a tenth observed, `method="precision"`; the unit is a sparse factor of its precision.
+`random`: 1,000 of a million nodes with eight random neighbours, deviations at 10,000; the unit is a product
+with the adjacency. `hubs`: 2,000 of 200,000 nodes of a graph by preferential attachment; the same unit.
+`series`: 100,000 of a million nodes of a grid, `method="series"`; the same unit. Errors and coverage are of
+values without noise that were not observed; of the random graphs next to nothing can be predicted.
 """
 
 from __future__ import annotations

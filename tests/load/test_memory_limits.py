@@ -14,9 +14,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds on addre
 REFUSAL = re.compile(
     r"(needs? (about|more than) .* GiB|needs more memory|would hold more than|`memory_limit`).*; \w+", re.DOTALL
 )
+# One of each kind; the others take a quarter of an hour together.
+FEW = ("series, known", "features", "joint covariance", "quantiles", "draws, series", "prior covariance")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [own if own in FEW else pytest.param(own, marks=pytest.mark.full) for own in CASES]
+)
 def test_a_call_that_lacks_memory_answers_or_says_what_it_takes(name):
     command = [sys.executable, "-m", "tests.load.limited_memory", name]
     done = subprocess.run(command, capture_output=True, check=False, text=True)

@@ -46,6 +46,7 @@ SLOW = {
     "tests/load/test_concurrency.py::test_two_clients": "threads that share all objects",
     "tests/load/test_index_width.py::test_walks_along_edges_behind": "the other tests of 64-bit indices there",
     "tests/load/test_index_width.py::test_walks_of_the_last": "the other tests of 64-bit indices there",
+    "tests/load/test_memory_limits.py": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/load/test_memory_estimates.py": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/matching/test_matching.py::test_lanczos_gives_the_cost": "the density of states on large graphs",
     "tests/matching/test_multiway.py::test_a_tile": "a dropped survival weight fails, tests/statistics",

@@ -19,7 +19,7 @@ app: typer.Typer = typer.Typer(
     epilog=f"`graphrf COMMAND --help` has examples.\n\n{EXIT_CODES}",
     no_args_is_help=True,
     cls=Group,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 115},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes longer to import than all else that help needs
 )

@@ -92,7 +92,7 @@ def test_help_says_what_a_command_does_and_its_exit_codes(command):
     text = help_of(command)
     assert "Exit codes: 0 done; 2 " in text
     assert "Examples" in text
-    sentence = next(line for line in text.splitlines() if line.strip() and "Usage" not in line)
+    sentence = next(part for part in text.split("\n\n") if "Usage" not in part)
     assert sentence.strip().endswith(".")
 
 

@@ -142,7 +142,7 @@ def test_sources_are_found_where_they_are():
     sources = hook("sources")
     for name, words in {
         "graphrf.GraphGPRegressor": "class GraphGPRegressor",
-        "graphrf.gp.GraphGPRegressor.predict": "def predict",
+        "graphrf.gp.GraphGPRegressor.predict": "@needs_memory",
         "graphrf.Graph.n_nodes": "@",
         "graphrf.sample_features": "def sample_features",
     }.items():

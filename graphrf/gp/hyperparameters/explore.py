@@ -178,6 +178,8 @@ class _Exploration:
                 if self._mass_at_end(own) <= 0.1:  # else on longer rows of sampled features
                     break
             found += own
+            if self._step is not None:
+                self._step(len(members))  # at once, as most time goes into what they share
         possible = [own for own in found if np.isfinite(own.log_posterior).any()]
         if not possible:
             raise ValueError(
@@ -196,8 +198,6 @@ class _Exploration:
         return found
 
     def _along(self, axis: Axis, grams: Grams) -> _Evaluated:
-        if self._step is not None:
-            self._step()
         kernels = axis.kernels
         matrices = grams.many(kernels)
         divisors = self._divisors(kernels, matrices)

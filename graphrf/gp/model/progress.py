@@ -9,8 +9,8 @@ from typing import Any
 
 from graphrf._base.progress import progress_bar, write_once
 
-Step = Callable[[], object]
-"""Called once for every step; no step is shown where it is None."""
+Step = Callable[..., object]
+"""Called for every step, or with the number of several; no step is shown where it is None."""
 
 # Seconds after which the time left is estimated, and those from which it is announced.
 _SEEN, _LONG = 2.0, 10.0

@@ -88,13 +88,13 @@ def test_filled_gaps_are_in_the_units_of_the_readings_and_their_intervals_hold()
     y = _readings()
     gaps = np.isnan(y)
     truth = np.exp(np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31))
-    gp = GraphTimeGPRegressor(LINE, transform="auto", seed=0).fit(y, times=TIMES)
+    gp = GraphTimeGPRegressor(LINE, kernel="diffusion", transform="auto", seed=0).fit(y, times=TIMES)
     assert gp.transform_ in ("log", "yeo-johnson")
     filled = gp.fill(y, times=TIMES)
     assert (filled[~gaps] == y[~gaps]).all()
     low, high = np.moveaxis(gp.predict(quantiles=(0.025, 0.975)), -1, 0)
     assert 0.9 < np.mean((low < truth) & (truth < high)) <= 1.0
-    plain = GraphTimeGPRegressor(LINE, seed=0).fit(y, times=TIMES).fill(y, times=TIMES)
+    plain = GraphTimeGPRegressor(LINE, kernel="diffusion", seed=0).fit(y, times=TIMES).fill(y, times=TIMES)
     errors = [np.abs(np.log(np.maximum(own, 0.01) / truth)[gaps]).mean() for own in (filled, plain)]
     assert errors[0] < errors[1]
 

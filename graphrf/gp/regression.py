@@ -641,7 +641,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if levels is not None:
             require_memory(
                 8.0 * levels.size * (distinct.size + inverse.size),
-                f"{levels.size} quantiles of {inverse.size} nodes",
+                f"an array of {levels.size} quantiles of {inverse.size} nodes",
                 "ask for fewer nodes or levels",
             )
         with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):

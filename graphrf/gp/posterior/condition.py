@@ -249,7 +249,7 @@ def _by_precision(
     entries = sum(each.own_elimination.n_entries for each in own)  # orders are found before threads ask for them
     require_memory(
         8.0 * entries,
-        f"the sparse factors of {len(parts)} sets of hyperparameters",
+        f"holding the sparse factors of {len(parts)} sets of hyperparameters",
         "pass hyperparameters='mode', or method='series'",
     )
 
@@ -289,7 +289,7 @@ def _conjugate_gradients(
     columns = observations.n_outputs + observations.basis.shape[1]
     require_memory(
         8.0 * (_SOLVED * graph.n_nodes * columns + _PRECONDITIONED * observations.nodes.size),
-        f"conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}",
+        f"solving by conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}",
         "fit fewer outputs or observations, or on roads and meshes pass method='precision'",
     )
     diagonal = given.noise / given.observations.counts

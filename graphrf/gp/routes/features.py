@@ -64,6 +64,7 @@ class FeaturesRoute:
         # resolved once: the kernel that is trained does not change its lengths
         self.sampler = sampler.resolved(graph) if hasattr(sampler, "resolved") else sampler
         self._n_threads = n_threads
+        self._ended = ""
 
     @property
     def largest_block(self) -> int:
@@ -94,6 +95,7 @@ class FeaturesRoute:
             except NoRoomError:
                 if sampler is samplers[0]:
                     raise
+                self._ended = ", as longer ones do not fit into memory"
                 return
             yield self._grams(sampler, blocks, sampled, seed)
 
@@ -122,8 +124,8 @@ class FeaturesRoute:
     def limitation(self, kernel: Kernel) -> str:
         """The length and the variance of rows."""
         return (
-            "the longest that sampled rows support; pass a longer `sampler` or one with a larger budget, or "
-            "method='series' (or 'precision' on a road network or a mesh)"
+            f"the longest that sampled rows support{self._ended}; pass a longer `sampler` or one with a larger "
+            "budget, or method='series' (or 'precision' on a road network or a mesh)"
         )
 
     def _sampled(self, sampler: Any, blocks: Sequence[np.ndarray], seed: int) -> list[Features]:
@@ -142,7 +144,9 @@ class FeaturesRoute:
         """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit into memory."""
         held = sum(own.nbytes + own.nnz * own.dtype.itemsize for own in sampled)
         drawn = sum(own.shape[0] for own in sampled)
-        require_memory(held * self._n_held / drawn, f"sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS)
+        require_memory(
+            held * self._n_held / drawn, f"holding the sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS
+        )
 
     def _grams(self, sampler: Any, blocks: Sequence[np.ndarray], sampled: Sequence[Features], seed: int) -> Grams:
         """K by rows that were drawn for some blocks."""

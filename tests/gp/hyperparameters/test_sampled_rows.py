@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes.features import FeaturesRoute, excess
+from graphrf._base.memory import NoRoomError
+from graphrf.gp.routes.features import LENGTHS, FeaturesRoute, default_sampler, excess
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +106,28 @@ def test_variance_of_rows_is_told_where_the_lengthscale_is_given(scattered):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         grf.GraphGPRegressor(scattered, kernel=grf.Diffusion(2.0), **known).fit(nodes, y)
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_default_rows_grow_as_long_as_those_of_all_observed_nodes_fit_into_memory(scattered, monkeypatch, count):
+    nodes, member = np.arange(0, 3_000, 30), (grf.Diffusion(2.0), ("lengthscale",))
+    needed = []
+
+    def asked(size, what, way_out):
+        needed.append(size)
+        if len(needed) > count:
+            raise NoRoomError(f"{what} needs more; {way_out}")
+
+    monkeypatch.setattr("graphrf.gp.routes.features.require_memory", asked)
+    route = FeaturesRoute(scattered, None, None, 1_000_000)
+    if count == 0:
+        with pytest.raises(MemoryError, match=r"sampled rows of 1000000 observed nodes .*; .*method='precision'"):
+            list(route.grams([member], [nodes], 0))
+        return
+    found = [grams.sampler.survival.max_length for grams in route.grams([member], [nodes], 0)]
+    assert found == list(LENGTHS[:count])
+    assert ("do not fit into memory" in route.limitation(grf.Diffusion(2.0))) == (count < len(LENGTHS))
+    rows = grf.sample_features(
+        scattered, default_sampler("normalized", LENGTHS[0], nodes.size), nodes=nodes, seed=0
+    )
+    assert needed[0] == pytest.approx(1_000_000 / nodes.size * (rows.nbytes + 8 * rows.nnz), rel=0.05)

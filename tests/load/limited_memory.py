@@ -100,7 +100,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[..., Call]]] =
     "series, averaged": (SMALL, (100, 300), lambda side, n: _fit(grid(side), n, method="series")),
     "series, Cholesky": (SMALL, (60, 2_000), lambda side, n: _fit(
         grid(side), n, method="series", solver="cholesky", kernel=grf.Diffusion(3.0), **KNOWN)),
-    "series, known": (SMALL, (500, 8_000), lambda side, n: _fit(
+    "series, known": (SMALL, (300, 5_000), lambda side, n: _fit(
         grid(side), n, method="series", kernel=grf.Diffusion(3.0), **KNOWN)),
     "precision": (SMALL, (100, 1_000), lambda side, n: _fit(grid(side), n, method="precision")),
     "automatic": (SMALL, (120, 1_000), lambda side, n: _fit(grid(side), n)),
@@ -142,7 +142,7 @@ CASES |= {
     "deviations, precision": _predictions(SMALL, (300, 1_000), _deviations, **PRECISION),
     "deviations, features": _predictions(SMALL, (400, 1_000), _deviations, **FEATURES),
     "joint covariance": _predictions(SMALL, (65, 400), lambda gp: gp.predict(return_cov=True), **SERIES),
-    "quantiles": _predictions(SMALL, (500, 1_000), _quantiles, **PRECISION),
+    "quantiles": _predictions(SMALL, (300, 1_000), _quantiles, **PRECISION),
     "draws, series": _predictions(SMALL, (300, 1_000), _draws, **SERIES),
     "draws, precision": _predictions(SMALL, (300, 1_000), _draws, **PRECISION),
     "draws, features": _predictions(SMALL, (300, 1_000), _draws, **FEATURES),

@@ -205,7 +205,7 @@ CASES |= {
     "draws through time": ((16, 60), (100, 400), _time_draws),
     "terms": ((10, 50), (170, 3_000), _terms),
     "draws of terms": ((10, 50), (100, 3_000), _terms_draws),
-    "kernel matrix": ((30,), (95,), lambda side: _on_grid(side, grf.Diffusion(2.0).dense)),
+    "kernel matrix": ((30,), (50,), lambda side: _on_grid(side, grf.Diffusion(2.0).dense)),
     "products": ((30,), (400,), lambda side: _on_grid(side, lambda graph: grf.apply_kernel(
         graph, grf.Diffusion(3.0), np.ones((graph.n_nodes, 100))))),
     "walks": ((30,), (200,), lambda side: _on_grid(side, lambda graph: grf.sample_features(

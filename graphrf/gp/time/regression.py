@@ -448,8 +448,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self._check_fitted()
         low, high = checked_bounds(above, below)
         law, shape = self._marginals(nodes, times)
-        low, high = self._scale.forward(np.array([low, high]))
-        found = law.probability(float(low), float(high)).reshape(shape)
+        found = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
         return self._frame(nodes, times, found) if checks.flag("as_frame", as_frame) else found
 
     def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:

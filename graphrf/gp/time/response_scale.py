@@ -38,12 +38,7 @@ class ResponseScale(NamedTuple):
         ValueError
             For values outside of the transform's domain.
         """
-        least = float(np.nanmin(values))
-        if (name == "sqrt" and least < 0) or (name == "log" and least <= 0):
-            domain = "at least 0" if name == "sqrt" else "positive"
-            raise checks.value_error(
-                "transform", f"= {name!r} needs values that are {domain}, got {least:g}: use 'yeo-johnson'"
-            )
+        cls(name)._check(values)
         if name != "yeo-johnson":
             return cls(name)
         from sklearn.preprocessing import PowerTransformer
@@ -59,15 +54,21 @@ class ResponseScale(NamedTuple):
         return [cls.of(name, values) for name in names]
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """T(y); outside of the domain the end of T's range."""
-        if self.name is None:
+        """T(y) of readings, which may be NaN; ValueError outside of the domain."""
+        self._check(y)
+        if self.name == "sqrt":
+            return np.sqrt(y)
+        if self.name == "log":
+            return np.log(y)
+        return y if self.name is None else self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
+
+    def bound(self, y: float) -> float:
+        """The z below which readings are below y: minus infinity below the domain."""
+        if not np.isfinite(y):
             return y
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.name == "sqrt":
-                return np.sqrt(np.maximum(y, 0.0))
-            if self.name == "log":
-                return np.log(np.maximum(y, 0.0))
-            return np.asarray(self._yeo_johnson.transform(np.reshape(y, (-1, 1)))).reshape(np.shape(y))
+        if (self.name == "sqrt" and y < 0) or (self.name == "log" and y <= 0):
+            return -np.inf
+        return float(self.forward(np.array([y]))[0])
 
     def back(self, z: np.ndarray) -> np.ndarray:
         """y with T(y) = z; outside of T's range the end of the domain."""
@@ -86,15 +87,19 @@ class ResponseScale(NamedTuple):
         return int(self.name == "yeo-johnson")
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """log T'(y), which a density of z adds to be one of y."""
+        """log T'(y), which a density of z adds to be one of y.
+
+        Of square roots it is at most that of the least positive reading: a reading of 0 is one below what can be
+        measured, and the infinite slope there says nothing of the scale.
+        """
         if self.name is None:
             return np.zeros(np.shape(y))
-        with np.errstate(divide="ignore"):
-            if self.name == "sqrt":
-                return -np.log(2.0) - 0.5 * np.log(np.maximum(y, np.finfo(np.float64).tiny))
-            if self.name == "log":
-                return -np.log(y)
-            return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
+        if self.name == "sqrt":
+            positive = y[y > 0]
+            return -0.5 * np.log(4.0 * np.maximum(y, positive.min() if positive.size else 1.0))
+        if self.name == "log":
+            return -np.log(y)
+        return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y where z is normal, by quadrature."""
@@ -110,6 +115,14 @@ class ResponseScale(NamedTuple):
             found[0, part] = y @ weights
             found[1, part] = np.square(y - found[0, part, None]) @ weights
         return found[0].reshape(np.shape(mean)), found[1].reshape(np.shape(mean))
+
+    def _check(self, values: np.ndarray) -> None:
+        least = float(np.nanmin(values, initial=np.inf))
+        if (self.name == "sqrt" and least < 0) or (self.name == "log" and least <= 0):
+            domain = "at least 0" if self.name == "sqrt" else "positive"
+            raise checks.value_error(
+                "transform", f"= {self.name!r} needs readings that are {domain}, got {least:g}: use 'yeo-johnson'"
+            )
 
     @property
     def _yeo_johnson(self) -> Any:

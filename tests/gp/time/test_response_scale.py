@@ -42,6 +42,13 @@ def test_a_transform_its_inverse_and_its_slope_agree(scale):
     np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-6)
 
 
+def test_bounds_below_the_domain_hold_no_readings():
+    root, log, other = ResponseScale("sqrt"), ResponseScale("log"), ResponseScale("yeo-johnson", 0.5)
+    assert [root.bound(y) for y in (-np.inf, -1.0, 0.0, 4.0, np.inf)] == [-np.inf, -np.inf, 0.0, 2.0, np.inf]
+    assert [log.bound(y) for y in (-np.inf, -1.0, 0.0, 1.0, np.inf)] == [-np.inf, -np.inf, -np.inf, 0.0, np.inf]
+    assert [other.bound(y) for y in (-np.inf, 0.0, np.inf)] == [-np.inf, 0.0, np.inf]
+
+
 def test_moments_are_those_of_the_lognormal_distribution_and_of_a_square():
     mean, variance = np.array([0.3, -1.0]), np.array([0.5, 1.2])
     found = ResponseScale("log").moments(mean, variance)
@@ -128,3 +135,40 @@ def test_a_transform_that_is_chosen_needs_training():
         GraphTimeGPRegressor(LINE, optimize=False, transform="auto", **KNOWN).fit(_readings(), times=TIMES)
     with pytest.raises(ValueError, match="'cube'"):
         GraphTimeGPRegressor(LINE, transform="cube").fit(_readings(), times=TIMES)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "yeo-johnson"])
+def test_probabilities_are_those_of_draws_whichever_ends_are_open(name):
+    gp = GraphTimeGPRegressor(LINE, optimize=False, transform=name, **KNOWN).fit(_readings() / 4, times=TIMES)
+    draws = gp.sample([0, 5], [3.0, 60.0], n_samples=4_000, seed=1)
+    low, high = np.quantile(draws, [0.3, 0.8]).tolist()
+    for bounds in ({"above": low}, {"below": low}, {"above": low, "below": high}):
+        held = (draws > bounds.get("above", -np.inf)) & (draws < bounds.get("below", np.inf))
+        found = gp.probability([0, 5], [3.0, 60.0], **bounds)
+        assert 0.1 < found.mean() < 0.9
+        np.testing.assert_allclose(found, held.mean(axis=0), atol=0.04)  # five standard errors
+    if name != "yeo-johnson":  # whose domain has no end
+        assert (gp.probability([0, 5], [3.0], above=-1.0) == 1).all()
+        assert (gp.probability([0, 5], [3.0], below=-1.0) == 0).all()
+
+
+@pytest.mark.parametrize(("name", "low"), [("sqrt", -0.3), ("log", 0.0)])
+def test_later_readings_outside_of_the_domain_are_refused_and_nothing_changes(name, low):
+    gp = GraphTimeGPRegressor(LINE, optimize=False, transform=name, **KNOWN).fit(_readings(), times=TIMES)
+    before = gp.predict([2], [5.0])
+    later = np.full((1, 8), 1.0)
+    later[0, 3] = low
+    with pytest.raises(ValueError, match="use 'yeo-johnson'"):
+        gp.update(later, [TIMES[-1] + 1])
+    assert gp.times_.size == TIMES.size
+    assert (gp.predict([2], [5.0]) == before).all()
+
+
+def test_readings_of_zero_do_not_choose_the_square_root():
+    """Its slope is infinite there: two normal readings in a hundred are below what can be measured, and so are 0."""
+    rng = np.random.default_rng(5)
+    y = 2.2 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
+    y = np.where(y < np.quantile(y, 0.02), 0.0, y)
+    assert (y == 0).any()
+    gp = GraphTimeGPRegressor(LINE, kernel="diffusion", transform="auto", max_train=500, seed=0)
+    assert gp.fit(y, times=TIMES).transform_ != "sqrt"

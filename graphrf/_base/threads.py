@@ -28,9 +28,9 @@ def thread_count(n_threads: int | None) -> int:
 
 
 def startable(n_threads: int) -> int:
-    """So many threads, or 1 without room for their stacks and heaps: Python waits for ever for one that fails."""
+    """At most so many threads, whose stacks and heaps have room: Python waits for ever for one that fails."""
     left = address_space()
-    return 1 if left is not None and left < n_threads * _OWN_BYTES else n_threads
+    return n_threads if left is None else max(1, min(n_threads, left // _OWN_BYTES))
 
 
 def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int) -> Iterator[Result]:
@@ -39,7 +39,8 @@ def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_thr
     At most 2 `n_threads` tasks are in flight, so results waiting for their turn stay bounded, and an
     interrupt or an error stops what has not begun.
     """
-    if len(tasks) <= 1 or startable(n_threads) == 1:
+    n_threads = startable(n_threads)
+    if n_threads == 1 or len(tasks) <= 1:
         yield from map(function, tasks)
         return
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="graphrf")

@@ -27,7 +27,7 @@ from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem,
 from graphrf.gp.model.progress import node_bar, step_bar
 from graphrf.gp.model.responses import checked_responses, for_each
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT, draws_bytes
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.posterior.condition import Conditions, condition, conditions_of, known
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
@@ -638,12 +638,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
-        if levels is not None:
-            require_memory(
-                8.0 * levels.size * (distinct.size + inverse.size),
-                f"an array of {levels.size} quantiles of {inverse.size} nodes",
-                "ask for fewer nodes or levels",
-            )
         with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
             law = self._marginals(distinct, bar)
         if levels is not None:
@@ -805,8 +799,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
         Notes
         -----
-        By Matheron's rule: draws from the prior, moved onto the observations by one solve with n_samples p
-        right-hand sides. By Cholesky that is m^2 multiply-adds for each, by conjugate gradients one block of them.
+        By Matheron's rule: draws from the prior, moved onto the observations by a solve for each. By Cholesky that
+        is m^2 multiply-adds, by conjugate gradients one block of them for each block of draws.
         The series needs three products with F besides for each draw, whatever the nodes; features one, since the
         rows of the queried nodes are exact. Memory: the result, and blocks of at least 16 draws, of 8 N p numbers
         for each. The distribution is exact for the covariance in use, to the tolerance of the solve.
@@ -818,24 +812,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             return self._with_covariates(nodes, x).sample(nodes, n_samples, seed, observations=observations)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        positions = self._queried(nodes)
-        distinct, inverse = np.unique(positions, return_inverse=True)
-        # no second copy of draws at all nodes
-        copied = not np.array_equal(distinct, positions)
-        outputs = self._posterior.n_outputs
-        require_memory(
-            8.0 * n_samples * outputs * (distinct.size + copied * positions.size)
-            + draws_bytes(self.graph.n_nodes * outputs, n_samples),
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each, or for fewer nodes",
-        )
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
-            parts = None
-            if isinstance(self._posterior, MixturePosterior):
-                draws, parts = self._posterior.draws_and_parts(distinct, n_samples, rng)
-            else:
-                draws = joint_draws(self._posterior, distinct, n_samples, rng)
-        draws = draws[:, inverse] if copied else draws
+            draws, parts = joint_draws(self._posterior, distinct, inverse, n_samples, rng)
         if checks.flag("observations", observations):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)

@@ -310,7 +310,8 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
     """A way to go over all blocks of rows, on several threads where that is worth it."""
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
-    if startable(n_threads) == 1 or (matrix.indices.size + n_nodes) * width < _WORTH_THREADS:
+    n_threads = startable(n_threads)
+    if n_threads == 1 or (matrix.indices.size + n_nodes) * width < _WORTH_THREADS:
         yield lambda task: task(0, n_blocks)
         return
     ends = np.minimum(np.arange(n_blocks + 1) * BLOCK_ROWS, n_nodes)

@@ -31,8 +31,8 @@ from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.posterior.by_rows import draws_at_once, draws_bytes
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
 from graphrf.gp.routes.rows import slices
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
@@ -395,18 +395,19 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         rng = np.random.default_rng(checks.seed(seed))
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         first = self._rows(frame, self._points[0])
+        n_rows, n = first.known.shape
         require_memory(
-            8.0 * n_samples * first.known.shape[0] + draws_bytes(self._joint.n + first.known.shape[0], n_samples),
+            8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
-        draws = np.empty((first.known.shape[0], n_samples))
+        draws = np.empty((n_rows, n_samples))
         for k, point in enumerate(self._points):
             numbers = np.flatnonzero(which == k)
-            rows = self._rows(frame, point)
-            for part in slices(numbers.size, draws_at_once(self._joint.n)):
+            rows = self._rows(frame, point) if numbers.size else first
+            for part in slices(numbers.size, draws_at_once(n + n_rows)):
                 own = numbers[part]
-                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((self._joint.n, own.size)))
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, own.size)))
                 eta = rows.known @ z + rows.more(rng, own.size)
                 draws[:, own] = eta if latent else point.likelihood.mean(eta)
         return draws

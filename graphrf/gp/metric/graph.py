@@ -13,7 +13,8 @@ from graphrf._base.files.foreign import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT, draws_at_once, draws_bytes
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
 from graphrf.gp.routes.rows import slices
 from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges

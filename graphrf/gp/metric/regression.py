@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
-from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.memory import needs_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
@@ -33,7 +33,6 @@ from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.by_rows import draws_bytes
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
@@ -369,14 +368,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         posterior, vertices, inverse = self._at(places, x)
-        outputs = posterior.n_outputs
-        require_memory(
-            8.0 * n_samples * outputs * (vertices.size + inverse.size)
-            + draws_bytes(self._pieces.n_nodes * outputs, n_samples),
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each, or for fewer places",
-        )
-        return self._shaped(joint_draws(posterior, vertices, n_samples, rng)[:, inverse], axis=2)
+        draws, _ = joint_draws(posterior, vertices, inverse, n_samples, rng)
+        return self._shaped(draws, axis=2)
 
     def score(self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""

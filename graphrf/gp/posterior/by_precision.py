@@ -10,6 +10,7 @@ import numpy as np
 
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
+from graphrf.gp.posterior.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.solvers import Solution
 from graphrf.operators.sparse.cholesky import SparseCholesky
@@ -127,6 +128,10 @@ class PrecisionPosterior:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
         return np.asarray(self._amplitude * self._factor.inverse_between(nodes) + half @ half.T)
+
+    def draw_bytes(self, n_samples: int) -> float:
+        """Memory beside the draws while they are made one after the other, in bytes."""
+        return draws_bytes(self._precision.n_nodes * self.n_outputs, 1)
 
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator

@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
-from graphrf.gp.posterior.pathwise import draw_normals, signs
+from graphrf.gp.posterior.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.gp.posterior.rounding import positive_semidefinite
 from graphrf.gp.routes.covariance import Covariance, shared_variances
 from graphrf.gp.routes.rows import RootRows, slices
@@ -22,13 +22,9 @@ from graphrf.operators.solvers import CholeskySolver, IterativeSolver, Solution
 LARGEST_JOINT = 5_000
 # Columns solved together by conjugate gradients.
 _SOLVE_WIDTH = 64
-# Draws whose squares estimate variances, how many are held at once, and the residual that is enough for them; so
-# much of the prior's standard deviation may their exact rows lack where those of the predictor are sampled anyway.
+# Draws whose squares estimate variances, and the residual that is enough for them; so much of the prior's standard
+# deviation may their exact rows lack where those of the predictor are sampled anyway.
 N_DRAWS = 64
-_DRAWS_AT_ONCE = 16
-# Numbers in a block of draws of all nodes, of graphs that are not too large for it; and the arrays of that size
-# that are held at once while it is made.
-_DRAWN_NUMBERS, _DRAWN_ARRAYS = 4_000_000, 8
 _DRAWS_TOLERANCE = 1e-4
 # Nodes at which prior variances are sampled to find their size.
 _FEW_NODES = 16
@@ -234,7 +230,7 @@ class Posterior:
         if not self.covariance.exact:
             norm = np.sqrt(self.prior_variance / self.covariance.amplitude)
             root = self.covariance.rough_root(_DRAWS_TOLERANCE * norm)
-        for part in slices(n_draws, _DRAWS_AT_ONCE):
+        for part in slices(n_draws, FEWEST_DRAWS):
             count = part.stop - part.start
             prior = signs(every.size, count, rng).astype(dtype, copy=False)
             errors = np.sqrt(self._diagonal)[:, None] * signs(self._nodes.size, count, rng)
@@ -282,6 +278,10 @@ class Posterior:
         covariance = prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
         return positive_semidefinite(covariance, prior)
 
+    def draw_bytes(self, n_samples: int) -> float:
+        """Memory beside the draws while they are made, in bytes."""
+        return draws_bytes(self._rows.shape[1] * self.n_outputs, n_samples)
+
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[slice, np.ndarray]]:
@@ -294,9 +294,7 @@ class Posterior:
         trends = self._mean.prior_draws(n_samples * p, rng)
         for part in slices(n_samples, draws_at_once(n * p)):
             count = part.stop - part.start
-            normals = draw_normals(
-                n, self._nodes.size, self._diagonal, n_samples=count, outputs=p, rng=rng
-            )  # fmt: skip
+            normals = draw_normals(n, self._nodes.size, self._diagonal, n_samples=count, outputs=p, rng=rng)
             prior, errors = (array.reshape(array.shape[0], -1) for array in normals)
             weights, trend, solution = self._drawn(
                 np.tile(self._values, count), prior, errors,
@@ -394,16 +392,6 @@ class Posterior:
             _report(solution, "the deviations")
             solved.append(solution.value)
         return np.hstack(solved)
-
-
-def draws_at_once(n_numbers: int) -> int:
-    """Draws that are made together, of so many numbers each: several share products and a solve."""
-    return max(_DRAWS_AT_ONCE, _DRAWN_NUMBERS // n_numbers)
-
-
-def draws_bytes(n_numbers: int, n_samples: int) -> float:
-    """Memory that blocks of draws take while they are made, of so many numbers each, in bytes."""
-    return 8.0 * _DRAWN_ARRAYS * n_numbers * min(n_samples, draws_at_once(n_numbers))
 
 
 def _report(solution: Solution, what: str) -> None:

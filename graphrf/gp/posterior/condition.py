@@ -287,11 +287,9 @@ def _conjugate_gradients(
     """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
     observations = given.observations
     columns = observations.n_outputs + observations.basis.shape[1]
-    require_memory(
-        8.0 * (_SOLVED * graph.n_nodes * columns + _PRECONDITIONED * observations.nodes.size),
-        f"solving by conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}",
-        "fit fewer outputs or observations, or on roads and meshes pass method='precision'",
-    )
+    what = f"solving by conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}"
+    way_out = "fit fewer outputs or observations, or on roads and meshes pass method='precision'"
+    require_memory(8.0 * _SOLVED * graph.n_nodes * columns, what, way_out)
     diagonal = given.noise / given.observations.counts
     every = np.arange(graph.n_nodes)
 
@@ -304,6 +302,7 @@ def _conjugate_gradients(
             graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
             rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
         )  # fmt: skip
+    require_memory(8.0 * _PRECONDITIONED * observations.nodes.size, what, way_out)
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
 

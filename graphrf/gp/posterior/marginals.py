@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
+from graphrf._base.memory import require_memory
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
 from graphrf.gp.routes.rows import slices
@@ -77,6 +78,7 @@ class Marginals(NamedTuple):
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
         """Quantiles of f, shape (q, levels). `like` is for mixtures."""
+        _require_quantiles(self.mean.size, levels.size)
         found = np.sqrt(self.variance)[:, None] * ndtri(levels)
         found += self.mean[:, None]
         return np.asarray(found)
@@ -125,12 +127,14 @@ class MarginalMixture(NamedTuple):
         part does, so that its means there are the quantiles of the expected observation.
         """
         size = self.parts[0].mean.size
+        _require_quantiles(size, levels.size)
         found = np.empty((size, levels.size))
         for block in slices(size, max(1, _BISECTED // (len(self.parts) * levels.size))):
             found[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
         return found
 
     def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
+        """Those of a few nodes, all at once."""
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)
@@ -147,6 +151,12 @@ class MarginalMixture(NamedTuple):
                 below = np.tensordot(self.probabilities, ndtr((f - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
+
+
+def _require_quantiles(n_nodes: int, n_levels: int) -> None:
+    """Raise NoRoomError where the quantiles, and a copy in the order that was asked for, do not fit."""
+    what = f"an array of {n_levels} quantiles of {n_nodes} values"
+    require_memory(16.0 * n_nodes * n_levels, what, "ask for fewer nodes or levels")
 
 
 def _own(part: Marginals, f: np.ndarray, like: Any) -> np.ndarray:

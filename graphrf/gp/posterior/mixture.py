@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from graphrf._base.blas import blas_threads
+from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.by_rows import N_DRAWS, Posterior
@@ -103,6 +104,10 @@ class MixturePosterior:
         away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
         return np.asarray(result + np.einsum("cqp,crp->qr", away, away))
 
+    def draw_bytes(self, n_samples: int) -> float:
+        """Memory beside the draws while they are made, in bytes."""
+        return max(part.draw_bytes(n_samples) for part in self._parts)
+
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -173,13 +178,29 @@ class MixturePosterior:
 def joint_draws(
     posterior: Posterior | PrecisionPosterior | MixturePosterior,
     nodes: np.ndarray,
+    inverse: np.ndarray,
     n_samples: int,
     rng: np.random.Generator,
-) -> np.ndarray:
-    """Joint draws of f + H beta, shape (n_samples, q, p)."""
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Joint draws of f + H beta at nodes[inverse], shape (n_samples, q, p), and the part of a mixture of each.
+
+    Raises
+    ------
+    NoRoomError
+        If they do not fit into memory.
+    """
+    copied = not np.array_equal(inverse, np.arange(nodes.size))  # no second copy of draws at all nodes
+    require_memory(
+        8.0 * n_samples * posterior.n_outputs * (nodes.size + copied * inverse.size)
+        + posterior.draw_bytes(n_samples),
+        f"`n_samples` = {n_samples}",
+        "ask for fewer at a time, with another `seed` each, or at fewer places",
+    )
+    parts = None
     if isinstance(posterior, MixturePosterior):
-        return posterior.draws_and_parts(nodes, n_samples, rng)[0]
-    result = np.empty((n_samples, nodes.size, posterior.n_outputs))
-    for numbers, block in posterior.draw_blocks(nodes, n_samples, rng):
-        result[numbers] = block
-    return result
+        draws, parts = posterior.draws_and_parts(nodes, n_samples, rng)
+    else:
+        draws = np.empty((n_samples, nodes.size, posterior.n_outputs))
+        for numbers, block in posterior.draw_blocks(nodes, n_samples, rng):
+            draws[numbers] = block
+    return draws[:, inverse] if copied else draws, parts

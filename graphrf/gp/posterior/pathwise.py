@@ -13,6 +13,11 @@ import numpy as np
 
 from graphrf._base import checks
 
+# Draws in a block, at least; numbers in a block of draws of all nodes, on graphs that are not too large for it; and
+# the arrays of that size that are held while it is made.
+FEWEST_DRAWS = 16
+_DRAWN_NUMBERS, _DRAWN_ARRAYS = 4_000_000, 8
+
 
 class FeatureRows(Protocol):
     """Rows F_u of the features of m inputs, D features each, by their products."""
@@ -193,6 +198,16 @@ def posterior_draws(
     coefficients = moved.reshape(prior.shape)
     coefficients.setflags(write=False)
     return PosteriorDraws(coefficients, solution)
+
+
+def draws_at_once(n_numbers: int) -> int:
+    """Draws that are made together, of so many numbers each: several share products and a solve."""
+    return max(FEWEST_DRAWS, _DRAWN_NUMBERS // n_numbers)
+
+
+def draws_bytes(n_numbers: int, n_samples: int) -> float:
+    """Memory that blocks of draws take while they are made, of so many numbers each, in bytes."""
+    return 8.0 * _DRAWN_ARRAYS * n_numbers * min(n_samples, draws_at_once(n_numbers))
 
 
 def draw_normals(

@@ -70,7 +70,8 @@ def test_means_variances_covariances_and_draws_are_those_of_dense_algebra(kernel
     np.testing.assert_allclose(posterior.covariances(every), covariance, rtol=1e-8, atol=1e-9 * size)
     # draws are linear in normals: those of all unit vectors make their covariance
     numbers = SparsePrecision(GRAPH, kernel).root_size + np.unique(NODES).size + basis.shape[1]
-    draws = joint_draws(posterior, every, numbers, Units(numbers))[:, :, 0] - posterior.means(every)[:, 0]
+    draws, _ = joint_draws(posterior, every, every, numbers, Units(numbers))
+    draws = draws[:, :, 0] - posterior.means(every)[:, 0]
     np.testing.assert_allclose(draws.T @ draws, covariance, rtol=1e-8, atol=1e-9 * size)
     assert posterior.solution.converged
 
@@ -86,8 +87,8 @@ def test_observations_may_have_noise_of_their_own():
 
 def test_a_draw_is_one_function_whatever_nodes_and_however_many_draws_are_asked_for():
     posterior = made(KERNELS[1], 0.3, BASES["constant"])
-    many = joint_draws(posterior, np.arange(N), 3, np.random.default_rng(1))
-    few = joint_draws(posterior, np.array([7, 2]), 1, np.random.default_rng(1))
+    many = joint_draws(posterior, np.arange(N), np.arange(N), 3, np.random.default_rng(1))[0]
+    few = joint_draws(posterior, np.array([7, 2]), np.arange(2), 1, np.random.default_rng(1))[0]
     np.testing.assert_array_equal(few[0], many[0, [7, 2]])
 
 

@@ -212,7 +212,7 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kerne
     np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=1e-6)
     # Three distinct observed nodes, whose repeats act as one observation: normals for them and for every node.
     units = UnitNormals(2 * (8 + 3))
-    draws = joint_draws(gp._posterior, np.arange(8), units.n_draws, units)
+    draws = joint_draws(gp._posterior, np.arange(8), np.arange(8), units.n_draws, units)[0]
     for output in range(2):
         drawn, spread = moments(draws[:, :, output])
         np.testing.assert_allclose(drawn, expected[:, output], atol=1e-8)
@@ -242,7 +242,8 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted
     y = _values(1)[:, 0]
     expected, covariance = dense_posterior(root, OBSERVED, y, 0.05, basis=basis, seen=phi)
     units = UnitNormals(8 + 3)
-    drawn, spread = moments(joint_draws(gp._posterior, np.arange(8), units.n_draws, units)[:, :, 0])
+    draws, _ = joint_draws(gp._posterior, np.arange(8), np.arange(8), units.n_draws, units)
+    drawn, spread = moments(draws[:, :, 0])
     np.testing.assert_allclose(drawn, expected, atol=1e-8)
     np.testing.assert_allclose(spread, covariance, atol=1e-8)
     # and neither those of the exact kernel, from which walks differ, nor those of rows in use without their error

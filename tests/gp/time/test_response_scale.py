@@ -165,7 +165,7 @@ def test_later_readings_outside_of_the_domain_are_refused_and_nothing_changes(na
 
 
 def test_readings_of_zero_do_not_choose_the_square_root():
-    """Its slope is infinite there: two normal readings in a hundred are below what can be measured, and so are 0."""
+    """Its slope is infinite there. Two normal readings in a hundred are below what can be measured, so 0."""
     rng = np.random.default_rng(5)
     y = 2.2 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
     y = np.where(y < np.quantile(y, 0.02), 0.0, y)

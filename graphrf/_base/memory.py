@@ -67,10 +67,8 @@ def needs_memory(way_out: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def call(*args: P.args, **keywords: P.kwargs) -> R:
             try:
                 return method(*args, **keywords)
-            except NoRoomError as error:
-                if "; " in str(error):
-                    raise
-                raise NoRoomError(f"{error}; {way_out}") from error
+            except NoRoomError:
+                raise
             except MemoryError as error:
                 asked = str(error) or "an allocation failed"
                 left = available_memory()

@@ -13,8 +13,8 @@ import numpy as np
 
 from graphrf._base import checks
 
-# Draws in a block, at least; numbers in a block of draws of all nodes, on graphs that are not too large for it; and
-# the arrays of that size that are held while it is made.
+# Draws in a block, at least; numbers in a block of draws of all nodes, on graphs that are not too large for it;
+# and the arrays of that size that are held while it is made.
 FEWEST_DRAWS = 16
 _DRAWN_NUMBERS, _DRAWN_ARRAYS = 4_000_000, 8
 

@@ -128,14 +128,13 @@ def factored_precision(
             if own.matrix.nnz > fits:  # an order of elimination is not found only to see what it costs
                 entries = own.own_elimination.n_entries
                 if entries > most:
-                    raise FactorTooLargeError(
-                        f"there is no room for {count} sparse factors of {entries:.2g} numbers, which a fit with "
-                        f"{kernel!r} holds"
-                    )
+                    needed = f"{count} sparse factors of {entries:.2g} numbers"
+                    lacking = f"there is no room for {needed}, which a fit with {kernel!r} holds"
+                    continue
                 fits = own.matrix.nnz * most / (_MARGIN * entries)
             kept.append((kernel, names))
         except FactorTooLargeError as error:
-            lacking = str(error)
+            lacking = str(error).partition(";")[0]  # a fit has other ways out
     if not kept:
         raise FactorTooLargeError(
             f"{lacking}: graphs with hubs or without small separators have no small factor; use method='series' "

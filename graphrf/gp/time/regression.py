@@ -41,6 +41,7 @@ from graphrf.gp.time.kernels import TimeKernel
 from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
 from graphrf.gp.time.response_scale import TRANSFORMS, ResponseScale
 from graphrf.gp.time.saved import SavedTime
+from graphrf.gp.time.training.ascent import default_values
 from graphrf.gp.time.training.search import Task, automatic_parts, log_density, train
 from graphrf.graph.alignment import shown
 from graphrf.graph.graph import Graph, given_nodes, require_graph
@@ -81,15 +82,15 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Initial noise variance for training, or the noise variance itself with `optimize=False`.
     transform : {"sqrt", "log", "yeo-johnson", "auto"}, optional
         For skewed readings, such as concentrations or counts of vehicles: the model is of T(y), and predictions
-        are in the units of y. Their mean is that of T^-1(f), or for `return_std="observation"` of a new reading,
-        by quadrature; quantiles, probabilities and draws are those of T(y), taken back. "auto" compares the
-        densities of the readings under no transform and under those whose domain holds them. Yeo and Johnson's
-        exponent is estimated by scikit-learn's `PowerTransformer`.
+        are in the units of y; `noise` and `Part`s are in those of T(y). The mean is that of T^-1(f), or for
+        `return_std="observation"` of a new reading, by quadrature; quantiles, probabilities and draws are those
+        of T(y), taken back. "auto" compares the densities of the readings under no transform and under those
+        whose domain holds them. Yeo and Johnson's exponent is estimated by scikit-learn's `PowerTransformer`.
     optimize : bool
         Whether hyperparameters are trained. With False, the given Kernel, Parts and noise are used unchanged.
-    max_train : int
-        Approximate largest number of values used in training: runs of twelve consecutive times, evenly spread, at
-        most 600 times or 20,000 values.
+    max_train : int, optional
+        Approximate number of values used in training: runs of twelve consecutive times, evenly spread. Default:
+        600 times or 20,000 values, whichever is more, and at most 60,000 values.
     n_draws : int
         Number of draws for standard deviations if there are gaps; their relative error is sqrt(1 / (2 n_draws)).
     tol : float
@@ -164,7 +165,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         noise: float | None = None,
         transform: str | None = None,
         optimize: bool = True,
-        max_train: int = 60_000,
+        max_train: int | None = None,
         n_draws: int = 48,
         tol: float = 1e-3,
         seed: int | None = None,
@@ -248,7 +249,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             with blas_threads(1), step_bar("training", self.progress) as bar:
                 threads = thread_count(self.n_threads)
                 task = Task(residual, mask, grid.times, matrices.__getitem__, seed, threads, bar.update)
-                found = train(task, model, kernels, int(self.max_train), self.kernel == AUTO)
+                most = default_values(n) if self.max_train is None else int(self.max_train)
+                found = train(task, model, kernels, most, self.kernel == AUTO)
             model, kernel, value, trained = found[:4]
             if n >= FEW:  # any two of few sensors are about equally far apart
                 warn_of_nothing(found.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike")
@@ -539,9 +541,16 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
         places, columns, hours, rows = self._query(self._asked_nodes(nodes), self._asked(times), "draws")
+        require_memory(
+            8.0 * n_samples * (hours.size * places.sensor.size + 2 * rows.size * columns.size),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each, or for fewer nodes or times",
+        )
         with blas_threads(1):
             draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
-        return np.asarray(self._scale.back(draws[:, rows][:, :, columns] + self.mean_))
+        draws = draws[:, rows[:, None], columns]
+        draws += self.mean_
+        return self._scale.back(draws)
 
     def _asked_nodes(self, nodes: Any) -> Any:
         """The nodes that are asked for: all by default, those of `fit` first."""
@@ -613,7 +622,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             )
         if self.transform is not None:
             checks.choice("transform", self.transform, (*TRANSFORMS, AUTO))
-        checks.integer("max_train", self.max_train, low=10)
+        if self.max_train is not None:
+            checks.integer("max_train", self.max_train, low=10)
         checks.integer("n_draws", self.n_draws, low=2)
         checks.number("tol", self.tol, low=1e-12, high=0.1)
         thread_count(self.n_threads)

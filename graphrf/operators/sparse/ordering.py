@@ -130,7 +130,8 @@ class Elimination(NamedTuple):
 
 def _too_large(n: int, most: float) -> FactorTooLargeError:
     return FactorTooLargeError(
-        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers"
+        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers; free some "
+        "memory, or use a method without a factor, such as the series"
     )
 
 

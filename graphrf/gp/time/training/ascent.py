@@ -15,9 +15,9 @@ from graphrf.gp.time.kernels import Steps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
-# Times and values that determine hyperparameters well enough: with 36 sensors for a year of hours, three times as
-# many take three times as long and change neither errors nor coverage (`benchmarks/waits.py`).
-_ENOUGH_TIMES, _ENOUGH_VALUES = 600, 20_000
+# Times and values that are trained on by default, of which more change neither errors nor coverage, and the most
+# values: chosen by the row `year` of `benchmarks/waits.py`.
+_TIMES, _VALUES, _MOST_VALUES = 600, 20_000, 60_000
 
 
 class Complete(NamedTuple):
@@ -35,9 +35,14 @@ class Complete(NamedTuple):
         return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
 
 
+def default_values(n: int) -> int:
+    """Values of n sensors that are trained on by default."""
+    return min(_MOST_VALUES, max(_TIMES * n, _VALUES))
+
+
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spread, of n sensors: about `max_train` values, or those that do."""
-    wanted = max(2 * _RUN, min(max_train // n, max(_ENOUGH_TIMES, _ENOUGH_VALUES // n)))
+    """Runs of consecutive times, evenly spread, that hold about so many values of n sensors in all."""
+    wanted = max(2 * _RUN, max_train // n)
     if n_times <= wanted:
         return np.arange(n_times)
     starts = np.linspace(0, n_times - _RUN, max(2, wanted // _RUN)).astype(int)

@@ -38,8 +38,8 @@ from graphrf.operators.solvers import (
 )
 
 _PRECONDITIONER_RANK = 200
-# Numbers that solves hold: for each node and column, and with a preconditioner for each observed node.
-_SOLVED, _PRECONDITIONED = 12, 4 * _PRECONDITIONER_RANK
+# Numbers that solves hold for each node and column.
+_SOLVED = 12
 # Largest change by the cut of a root's series without a warning, relative to prior covariance and noise.
 _CUT = 0.01
 
@@ -302,7 +302,7 @@ def _conjugate_gradients(
             graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
             rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
         )  # fmt: skip
-    require_memory(8.0 * _PRECONDITIONED * observations.nodes.size, what, way_out)
+    require_memory(8.0 * 4 * _PRECONDITIONER_RANK * observations.nodes.size, what, way_out)
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
 

@@ -12,12 +12,10 @@ from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
 from graphrf.gp.routes.rows import slices
 
-# Nodes whose predictive densities are integrated at once.
+# Nodes whose predictive densities are integrated, or quantiles bisected, at once.
 _ROWS = 2_000
 # Halvings of the interval that holds a mixture's quantile.
 _BISECTIONS = 60
-# Quantiles of parts that are bisected together.
-_BISECTED = 1_000_000
 
 
 class Marginals(NamedTuple):
@@ -129,7 +127,7 @@ class MarginalMixture(NamedTuple):
         size = self.parts[0].mean.size
         _require_quantiles(size, levels.size)
         found = np.empty((size, levels.size))
-        for block in slices(size, max(1, _BISECTED // (len(self.parts) * levels.size))):
+        for block in slices(size, _ROWS):
             found[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
         return found
 

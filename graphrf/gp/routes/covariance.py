@@ -85,13 +85,9 @@ class SampledSource:
     height = 0
 
     def __init__(
-        self,
-        graph: Graph,
-        sampler: Any,
-        seed: int,
-        n_threads: int | None = None,
+        self, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
         draw: Callable[..., Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._graph = graph
         self.sampler = sampler
         self._seed = seed
@@ -101,13 +97,9 @@ class SampledSource:
 
     @classmethod
     def of(
-        cls,
-        graph: Graph,
-        sampler: Any,
-        seed: int,
-        n_threads: int | None = None,
+        cls, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
         draw: Callable[..., Any] | None = None,
-    ) -> SampledSource | None:
+    ) -> SampledSource | None:  # fmt: skip
         """The source of a sampler's rows; None without one."""
         return None if sampler is None else cls(graph, sampler, seed, n_threads, draw)
 
@@ -116,13 +108,9 @@ class SampledSource:
         if last is None or not np.array_equal(last[0], nodes):
             try:
                 features = self._draw(
-                    self._graph,
-                    self.sampler,
-                    nodes=self._graph.positions(nodes),
-                    seed=self._seed,
-                    n_threads=self._n_threads,
-                    dtype="float64",
-                )
+                    self._graph, self.sampler, nodes=self._graph.positions(nodes), seed=self._seed,
+                    n_threads=self._n_threads, dtype="float64",
+                )  # fmt: skip
             except NoRoomError as error:
                 raise NoRoomError(f"{error}; for a Gaussian process, {WITHOUT_ROWS}") from None
             last = nodes.copy(), features.factor(n_threads=self._n_threads)

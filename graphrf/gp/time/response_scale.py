@@ -10,8 +10,8 @@ from numpy.polynomial.hermite_e import hermegauss
 from graphrf._base import checks
 
 TRANSFORMS = ("sqrt", "log", "yeo-johnson")
-# Nodes of Gauss-Hermite quadrature, and values that are integrated at once.
-_NODES, _INTEGRATED = 33, 200_000
+# Nodes of Gauss-Hermite quadrature.
+_NODES = 33
 
 
 class ResponseScale(NamedTuple):
@@ -102,19 +102,17 @@ class ResponseScale(NamedTuple):
         return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of y where z is normal, by quadrature."""
+        """Mean and variance of y where z is normal, shape (t, q), by quadrature, one row at a time."""
         if self.name is None:
             return mean, variance
         nodes, weights = hermegauss(_NODES)
         weights = weights / weights.sum()
-        flat, std = np.ravel(mean), np.sqrt(np.ravel(variance))
-        found = np.empty((2, flat.size))
-        for first in range(0, flat.size, _INTEGRATED):
-            part = slice(first, first + _INTEGRATED)
-            y = self.back(flat[part, None] + std[part, None] * nodes)
-            found[0, part] = y @ weights
-            found[1, part] = np.square(y - found[0, part, None]) @ weights
-        return found[0].reshape(np.shape(mean)), found[1].reshape(np.shape(mean))
+        found = np.empty((2, *mean.shape))
+        for row, (centre, spread) in enumerate(zip(mean, np.sqrt(variance), strict=True)):
+            y = self.back(centre[:, None] + spread[:, None] * nodes)
+            found[0, row] = y @ weights
+            found[1, row] = np.square(y - found[0, row][:, None]) @ weights
+        return found[0], found[1]
 
     def _check(self, values: np.ndarray) -> None:
         least = float(np.nanmin(values, initial=np.inf))

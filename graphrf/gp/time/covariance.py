@@ -132,12 +132,12 @@ class Series:
         gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
         predicted = np.empty((kept, d, d, WIDTH))
         last = loops.gains(
-            *self._steps, self.space.stationary, self.readout(block), self.noise, gain, spread, predicted
+            *self.transitions, self.space.stationary, self.readout(block), self.noise, gain, spread, predicted
         )
         return gain, spread, last, predicted
 
     @property
-    def _steps(self) -> tuple[np.ndarray, ...]:
+    def transitions(self) -> tuple[np.ndarray, ...]:
         """The transitions as the compiled loops want them."""
         return self.phi, self.steps.which, self.space.low, self.space.high
 
@@ -155,9 +155,9 @@ class Series:
         def of(block: int) -> None:
             gain, spread, _ = self.gains[block]
             e = self._block(y, block)
-            loops.filtered(*self._steps, self.readout(block), gain, e)
+            loops.filtered(*self.transitions, self.readout(block), gain, e)
             e /= spread[:, None]
-            loops.unfiltered(*self._steps, self.readout(block), gain, e)
+            loops.unfiltered(*self.transitions, self.readout(block), gain, e)
             part = out[..., block * WIDTH : (block + 1) * WIDTH]
             part[...] = e[..., : part.shape[2]]
 
@@ -169,7 +169,7 @@ class Series:
     def last_means(self, y: np.ndarray, block: int) -> np.ndarray:
         """Mean states of a block after all of y (T, n), shape (d, 8)."""
         e = self._block(y[:, None], block)
-        return np.asarray(loops.filtered(*self._steps, self.readout(block), self.gains[block][0], e))[:, 0]
+        return np.asarray(loops.filtered(*self.transitions, self.readout(block), self.gains[block][0], e))[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
         """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
@@ -178,7 +178,7 @@ class Series:
         def of(block: int) -> tuple[int, np.ndarray]:
             gain, spread, _, predicted = self._gains(block, self.noise.size)
             part = np.empty((self.noise.size, p, p, WIDTH))
-            loops.smoothed(*self._steps, self.readout(block), gain, spread, predicted, self.space.readouts, part)
+            loops.smoothed(*self.transitions, self.readout(block), gain, spread, predicted, self.space.readouts, part)
             first = block * WIDTH
             return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
 

@@ -70,22 +70,22 @@ class ObservedCells:
         """
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
-            return self._complete(filled), filled, Solution(filled, True, 0, 0.0)
+            return self.complete(filled), filled, Solution(filled, True, 0, 0.0)
         n_columns = y.shape[1]
         if start is not None:
             filled += np.where(self.missing[:, None], start, 0.0)
-        right = -self._gathered(self._complete(np.where(self.mask[:, None], y, 0.0)))
-        rest = right if start is None else -self._gathered(self._complete(filled))
+        right = -self._gathered(self.complete(np.where(self.mask[:, None], y, 0.0)))
+        rest = right if start is None else -self._gathered(self.complete(filled))
         scale = float(np.linalg.norm(right)) / max(float(np.linalg.norm(rest)), 1e-300)
         tol = self.tol if tol is None else tol
 
         def product(x: np.ndarray) -> np.ndarray:
-            return self._gathered(self._complete(self._spread(x)))
+            return self._gathered(self.complete(self._spread(x)))
 
         solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=1000)
         solution = solver.solve_to(rest, min(0.5, tol * scale))
         filled += self._spread(solution.value.reshape(-1, n_columns))
-        return self._complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
+        return self.complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
 
     @cached_property
     def _gap_length(self) -> float:
@@ -134,7 +134,8 @@ class ObservedCells:
         along = covariance.along_time(self._spread(x), np.eye(len(variances)))
         return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
 
-    def _complete(self, y: np.ndarray) -> np.ndarray:
+    def complete(self, y: np.ndarray) -> np.ndarray:
+        """Lambda y for y (T, R, n); 0 at times without observation."""
         value = self._turned_solve(self.series, y)
         value[~self.mask.any(axis=1)] = 0.0
         return value

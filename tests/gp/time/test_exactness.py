@@ -11,6 +11,7 @@ from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance
 from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.training.filters import interpolation
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 PARTS = (
@@ -143,6 +144,37 @@ def test_likelihood_and_its_slopes(graph, times, bend):
     for i, slope in enumerate(evidence.slopes):
         h = 1e-5 * (np.arange(first.size) == i)
         assert slope == pytest.approx((value(first + h) - value(first - h)) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.7])
+def test_the_likelihood_of_many_sensors_by_filters_of_some(bend):
+    eigenvalues = np.concatenate([[0.0, 1e-9], np.geomspace(1e-5, 20.0, 98)])
+    own = Sensors.of(np.diag(eigenvalues), bend).own
+    model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE)
+    steps, rng = Steps.of(IRREGULAR), np.random.default_rng(0)
+    y, exact = np.empty((IRREGULAR.size, eigenvalues.size, 1)), 0.0
+    for i in range(eigenvalues.size):
+        covariance = NOISE * np.eye(IRREGULAR.size) + sum(
+            (part.shared * eigenvalues[i] + part.own * own[i])
+            * part.kernel.covariance(IRREGULAR[:, None] - IRREGULAR)
+            for part in model.parts
+        )
+        law = multivariate_normal(np.zeros(IRREGULAR.size), covariance)
+        y[:, i, 0] = law.rvs(random_state=rng)
+        exact += law.logpdf(y[:, i, 0])
+    nodes, weights = interpolation(eigenvalues)
+    assert nodes.size < 45
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    evidence = log_likelihood(model, eigenvalues, own, steps, y)
+    assert evidence.value == pytest.approx(exact, abs=1e-3 * eigenvalues.size)
+    first = log_parameters(model)
+    for i, slope in enumerate(evidence.slopes):
+        h = 1e-4 * (np.arange(first.size) == i)
+        up, down = (
+            log_likelihood(with_parameters(model, first + s * h), eigenvalues, own, steps, y, with_slopes=False)
+            for s in (1, -1)
+        )
+        assert slope == pytest.approx((up.value - down.value) / 2e-4, rel=1e-5, abs=1e-5)
 
 
 def test_products_are_those_of_the_dense_matrix(graph):

@@ -11,6 +11,7 @@ from graphrf.gp.time.covariance import Part, Separable, Series
 from graphrf.gp.time.kernels import Steps, transitions
 from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
+from graphrf.gp.time.training.filters import Filters, interpolation, lanes
 
 # Of logarithms of hyperparameters, where a kernel's own small matrices are differenced.
 _DIFFERENCE = 1e-5
@@ -57,45 +58,57 @@ def log_likelihood(
     Time O(T n d^2) for d states, with slopes about four times as much. The slopes are exact but for those of
     lengthscales, whose inner derivative, of small transition matrices, is a central difference.
     """
-    n_times, n = y.shape[:2]
-    y = y.reshape(n_times, n, -1)
-    n_draws = y.shape[2]
-    repeated = np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws)
-    series = Series(model, repeated[0], repeated[1], steps, np.full(n_times, model.noise))
-    space, phi = series.space, series.phi
-    flat = y.reshape(n_times, -1)
-    d = space.low.size
+    n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
+    flat, size = y.reshape(n_times, -1), n * n_draws
+    noise = np.full(n_times, model.noise)
+    series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
+    nodes, weights = interpolation(eigenvalues)
+    at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
+    # Series beyond the last are as that one, and not read.
+    weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
+    filters = Filters(at_nodes, weights, with_slopes, n_threads)
+    d_gain = np.zeros_like(filters.gain) if with_slopes else filters.gain
+    d_log = np.zeros_like(filters.spread) if with_slopes else filters.spread
 
-    def of(block: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, float]:
-        first = block * WIDTH
+    def of(block: int) -> tuple[float, np.ndarray, np.ndarray]:
+        own = lanes(block)
+        count = min(WIDTH, size - own.start)
         part = np.zeros((n_times, WIDTH))
-        size = min(WIDTH, flat.shape[1] - first)
-        part[:, :size] = flat[:, first : first + size]
-        h = series.readout(block)
-        d_phi, d_stationary = np.zeros_like(phi), np.zeros((d, d))
-        d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
+        part[:, :count] = flat[:, own]
+        d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
-            phi, steps.which, space.low, space.high, space.stationary, h, series.noise, part, size, with_slopes,
-            d_phi, d_stationary, d_h, d_noise,
+            *series.transitions, series.readout(block), filters.gain[..., own], filters.spread[:, own], part, count,
+            with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
         )  # fmt: skip
-        # Of scale_pm = sqrt(a_p lambda_m + b_p beta_m), where h = readouts^T scale.
-        by_scale = space.readouts @ d_h[:, :size]
-        return float(value[:size].sum()), d_phi, d_stationary, by_scale, float(d_noise[:size].sum())
+        return float(value[:count].sum()), d_phi, d_h
 
     results = list(ordered_map(of, range(series.n_blocks), n_threads))
-    total = sum(result[0] for result in results) / n_draws
-    value = -total - 0.5 * n_times * n * np.log(2 * np.pi)
+    value = -sum(result[0] for result in results) / n_draws - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
         return Evidence(float(value), np.zeros(0))
-    d_phi = np.sum([result[1] for result in results], axis=0) / n_draws
-    d_stationary = np.sum([result[2] for result in results], axis=0) / n_draws
-    by_scale = np.concatenate([result[3] for result in results], axis=1) / n_draws
-    half = 0.5 * by_scale / np.maximum(series.scales[:, : by_scale.shape[1]], 1e-150)
-    gradient = []
-    for a, part in enumerate(model.parts):
-        gradient += [part.shared * float(half[a] @ repeated[0]), part.own * float(half[a] @ repeated[1])]
-    gradient.append(model.noise * sum(result[4] for result in results) / n_draws)
-    end = 0
+    d_gain[..., size:] = d_log[:, size:] = 0.0
+    by_filters = filters.back(d_gain, d_log)
+    d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)
+    by_readout = np.hstack([result[2] for result in results])[:, :size]
+    variances = _by_variances(series, by_readout) + _by_variances(at_nodes, by_filters.readouts)
+    slope = [*(variances * np.array([model.shared, model.own])).T.ravel(), model.noise * by_filters.noise]
+    slope += _inner(model, steps, d_phi, by_filters.stationary)
+    return Evidence(float(value), -np.array(slope) / n_draws)
+
+
+def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
+    """Derivatives in variances shared and own of all parts, (2, p), from those in readouts of series, (d, n).
+
+    By h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
+    """
+    size = series.eigenvalues.size
+    half = 0.5 * (series.space.readouts @ by_readout) / np.maximum(series.scales[:, :size], 1e-150)
+    return np.array([half @ series.eigenvalues, half @ series.own])
+
+
+def _inner(model: Separable, steps: Steps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
+    """Derivatives in logarithms of what the kernels themselves are trained in."""
+    gradient, end = [], 0
     for kernel in model.kernels:
         span = slice(end, end := end + sum(kernel.blocks()))
         for name in kernel.trained:
@@ -106,4 +119,4 @@ def log_likelihood(
             slope = float(np.vdot(d_phi[:, span, span], change))
             slope += float(np.vdot(d_stationary[span, span], up.stationary() - down.stationary()))
             gradient.append(slope / (2 * _DIFFERENCE))
-    return Evidence(float(value), -np.array(gradient))
+    return gradient

@@ -1,7 +1,8 @@
 """The likelihood of independent series by Kalman filters, and its derivatives by a sweep back: compiled.
 
-Covariances are symmetric and transitions act within blocks of states, so that one pass over pairs of blocks I >= J
-conditions on what was observed and moves on. Of matrices only the lower triangle is kept, row after row.
+Covariances are symmetric and transitions act within blocks of states, of one or two as a rule. Of matrices only the
+lower triangle is kept, row after row; each entry is eight numbers, one of each series. A step goes through the rows
+of one block at a time, which stay in the processor's first cache.
 """
 
 from __future__ import annotations
@@ -43,204 +44,252 @@ def _dot(a, b, sign):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _known(v, gain, minus, stationary, i0, i1, j0, j1, out):  # type: ignore[no-untyped-def]
-    """out (i, j, 8) <- v - g g^T / S - P for a pair of blocks of states; `minus` is -g / S."""
-    for i in range(i0, i1):
-        less = load(minus, (i,))
-        for j in range(j0, j1):
-            value = load(v, (_place(i, j),))
-            if i0 == j0:
-                value = fma(-1.0, stationary[i, j], value)
-            store(out, (i - i0, j - j0), fma(less, load(gain, (j,)), value))
+def _row(a, x, y, i, last, out):  # type: ignore[no-untyped-def]
+    """out (last, 8) <- the first entries of row i of a + x y^T for a triangle a."""
+    here = load(x, (i,))
+    row = _place(i, 0)
+    for j in range(min(i + 1, last)):
+        store(out, (j,), fma(here, load(y, (j,)), load(a, (row + j,))))
+    for j in range(i + 1, last):
+        row += j
+        store(out, (j,), fma(here, load(y, (j,)), load(a, (row + i,))))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _advanced(v, gain, minus, phi, high, stationary, known, half, new):  # type: ignore[no-untyped-def]
-    """new <- phi (v - g g^T / S - P) phi^T + P."""
-    i0 = 0
-    while i0 < high.size:
-        i1 = high[i0]
-        j0 = 0
-        while j0 <= i0:
-            j1 = high[j0]
-            _known(v, gain, minus, stationary, i0, i1, j0, j1, known)
-            for i in range(i1 - i0):
-                for j in range(j1 - j0):
-                    total = fma(phi[i0 + i, i0], load(known, (0, j)), 0.0)
-                    for k in range(1, i1 - i0):
-                        total = fma(phi[i0 + i, i0 + k], load(known, (k, j)), total)
-                    store(half, (i, j), total)
-            for i in range(i1 - i0):
-                for j in range(min(j1 - j0, i0 + i - j0 + 1)):
-                    total = fma(phi[j0 + j, j0], load(half, (i, 0)), stationary[i0 + i, j0 + j])
-                    for k in range(1, j1 - j0):
-                        total = fma(phi[j0 + j, j0 + k], load(half, (i, k)), total)
-                    store(new, (_place(i0 + i, j0 + j),), total)
-            j0 = j1
-        i0 = i1
+def _mixed(f, high, x, last, out):  # type: ignore[no-untyped-def]
+    """out (last, 8) <- f x within blocks."""
+    j = 0
+    while j < last:
+        end = high[j]
+        one = load(x, (j,))
+        if end - j == 1:
+            store(out, (j,), fma(f[j, j], one, 0.0))
+        elif end - j == 2:
+            two = load(x, (j + 1,))
+            store(out, (j,), fma(f[j, j], one, fma(f[j, j + 1], two, 0.0)))
+            store(out, (j + 1,), fma(f[j + 1, j], one, fma(f[j + 1, j + 1], two, 0.0)))
+        else:
+            for i in range(j, end):
+                total = fma(f[i, j], one, 0.0)
+                for k in range(j + 1, end):
+                    total = fma(f[i, k], load(x, (k,)), total)
+                store(out, (i,), total)
+        j = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _pulled(dv, v, gain, minus, phi, high, stationary, known, twice, left, right, d_phi):  # type: ignore[no-untyped-def]
-    """dv <- phi^T dv phi, and d_phi (d, b, 8) += 2 dv phi (v - g g^T / S - P), within blocks."""
-    i0 = 0
-    while i0 < high.size:
-        i1 = high[i0]
-        a = i1 - i0
-        j0 = 0
-        while j0 <= i0:
-            j1 = high[j0]
-            b = j1 - j0
-            _known(v, gain, minus, stationary, i0, i1, j0, j1, known)
-            for i in range(a):
-                for j in range(b):
-                    store(twice, (i, j), fma(2.0, load(dv, (_place(i0 + i, j0 + j),)), 0.0))
-            for i in range(a):  # 2 dv phi_J and 2 phi_I^T dv
-                for j in range(b):
-                    total = fma(phi[j0, j0 + j], load(twice, (i, 0)), 0.0)
-                    for k in range(1, b):
-                        total = fma(phi[j0 + k, j0 + j], load(twice, (i, k)), total)
-                    store(left, (i, j), total)
-                    total = fma(phi[i0, i0 + i], load(twice, (0, j)), 0.0)
-                    for k in range(1, a):
-                        total = fma(phi[i0 + k, i0 + i], load(twice, (k, j)), total)
-                    store(right, (i, j), total)
-            for i in range(a):
-                for j in range(a):
-                    total = load(d_phi, (i0 + i, j))
-                    for k in range(b):
-                        total = fma(load(left, (i, k)), load(known, (j, k)), total)
-                    store(d_phi, (i0 + i, j), total)
-            if j0 < i0:
-                for i in range(b):
-                    for j in range(b):
-                        total = load(d_phi, (j0 + i, j))
-                        for k in range(a):
-                            total = fma(load(right, (k, i)), load(known, (k, j)), total)
-                        store(d_phi, (j0 + i, j), total)
-            for i in range(a):
-                for j in range(min(b, i0 + i - j0 + 1)):
-                    total = fma(0.5 * phi[j0, j0 + j], load(right, (i, 0)), 0.0)
-                    for k in range(1, b):
-                        total = fma(0.5 * phi[j0 + k, j0 + j], load(right, (i, k)), total)
-                    store(dv, (_place(i0 + i, j0 + j),), total)
-            j0 = j1
-        i0 = i1
+def _combined(f, x, n, last, out):  # type: ignore[no-untyped-def]
+    """out (last, 8) <- sum_k f[k] x[k, j] of n rows."""
+    if n == 1:
+        for j in range(last):
+            store(out, (j,), fma(f[0], load(x, (0, j)), 0.0))
+    elif n == 2:
+        for j in range(last):
+            store(out, (j,), fma(f[0], load(x, (0, j)), fma(f[1], load(x, (1, j)), 0.0)))
+    else:
+        for j in range(last):
+            total = fma(f[0], load(x, (0, j)), 0.0)
+            for k in range(1, n):
+                total = fma(f[k], load(x, (k, j)), total)
+            store(out, (j,), total)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add_within(dv, sign, low, high, out):  # type: ignore[no-untyped-def]
-    """out (d, b, 8) += sign dv, within blocks."""
-    for i in range(low.size):
+def _add(sign, a, first, last, out):  # type: ignore[no-untyped-def]
+    """out (j - first, 8) += sign a for j from `first` to `last`; a is a number or (d, 8)."""
+    for j in range(first, last):
+        store(out, (j - first,), fma(sign, load(a, (j,)), load(out, (j - first,))))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _known(v, gain, minus, stationary, i, low, high, last, out):  # type: ignore[no-untyped-def]
+    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, and P is 0 outside of `low` to `high`."""
+    _row(v, minus, gain, i, last, out)
+    for j in range(low, high):
+        store(out, (j,), fma(-1.0, stationary[i, j], load(out, (j,))))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _advanced(v, gain, minus, phi, high, stationary, rows, mixed, new):  # type: ignore[no-untyped-def]
+    """new <- phi (v - g g^T / S - P) phi^T + P, for triangles."""
+    first = 0
+    while first < high.size:
+        last = high[first]
+        for i in range(first, last):
+            _known(v, gain, minus, stationary, i, first, last, last, rows[0])
+            _mixed(phi, high, rows[0], last, mixed[i - first])
+        for i in range(first, last):
+            row = new[_place(i, 0) :]
+            _combined(phi[i, first:], mixed, last - first, i + 1, row)
+            for j in range(first, i + 1):
+                store(row, (j,), fma(1.0, stationary[i, j], load(row, (j,))))
+        first = last
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _pulled(dv, dg, h, v, gain, minus, phi, high, stationary, rows, mixed, d_phi, d_stationary):  # type: ignore[no-untyped-def]
+    """dv <- phi^T D phi for D = dv + dg h^T + h dg^T, and derivatives within blocks, (d, b, 8).
+
+    These are d_phi += 2 D phi (v - g g^T / S - P), and d_stationary += D - phi^T D phi.
+    """
+    d, first = high.size, 0
+    while first < d:
+        last = high[first]
+        for i in range(first, last):
+            _row(dv, dg, h, i, d, rows[i - first])
+            for j in range(d):
+                here = load(rows, (i - first, j))
+                store(rows, (i - first, j), fma(load(h, (i,)), load(dg, (j,)), here))
+            _add(1.0, rows[i - first], first, last, d_stationary[i])
+            _mixed(phi.T, high, rows[i - first], d, mixed[i - first])
+        for j in range(first, last):
+            _known(v, gain, minus, stationary, j, first, last, d, rows[0])
+            for i in range(first, last):
+                here = (i, j - first)
+                store(d_phi, here, fma(1.0, _dot(mixed[i - first], rows[0], 2.0), load(d_phi, here)))
+        for i in range(first, last):
+            _combined(phi[first:, i], mixed, last - first, last, rows[i - first])
+            _add(-1.0, rows[i - first], first, last, d_stationary[i])
+            row = _place(i, 0)
+            for j in range(i + 1):
+                store(dv, (row + j,), load(rows, (i - first, j)))
+        first = last
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def filtered(phi, which, low, high, stationary, h, noise, covariances, gain, spread):  # type: ignore[no-untyped-def]
+    """Fill `covariances` V before each observation, `gain` V h / S (T, d, 8) and `spread` S (T, 8).
+
+    V are triangles (kept, d (d + 1) / 2, 8), of the last times if these are fewer.
+    """
+    d, kept = low.size, covariances.shape[0]
+    rows, mixed = np.empty((2, np.max(high - low), d, WIDTH))
+    across, minus = np.empty((2, d, WIDTH))
+    for i in range(d):
+        for j in range(i + 1):
+            store(covariances, (0, _place(i, j)), stationary[i, j])
+    for t in range(noise.size):
+        v = covariances[t % kept]
+        if t > 0:
+            old = covariances[(t - 1) % kept]
+            _advanced(old, across, minus, phi[which[t]], high, stationary, rows, mixed, v)
+        _times(v, h, across)
+        store(spread, (t,), fma(noise[t], 1.0, _dot(h, across, 1.0)))
+        for m in range(WIDTH):
+            for i in range(d):
+                gain[t, i, m] = across[i, m] / spread[t, m]
+                minus[i, m] = -gain[t, i, m]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def filtered_back(  # type: ignore[no-untyped-def]
+    phi, which, low, high, stationary, h, covariances, gain, spread, d_gain, d_log, n_series, d_phi, d_stationary,
+    d_h, d_noise,
+):  # fmt: skip
+    """Derivatives through `filtered`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S.
+
+    They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed over the first
+    `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
+    """
+    d, widest = low.size, np.max(high - low)
+    rows, mixed = np.empty((2, widest, d, WIDTH))
+    dv = np.zeros((_place(d, 0), WIDTH))
+    du, across, minus, change = np.zeros((4, d, WIDTH))
+    ds = np.zeros((1, WIDTH))
+    by_phi = np.zeros((phi.shape[0], d, widest, WIDTH))
+    by_stationary = np.zeros((d, widest, WIDTH))
+    still = np.zeros((d, d))  # no step leads to the first time
+    for t in range(spread.shape[0] - 1, -1, -1):
+        _times(dv, gain[t], du)
+        slope = _dot(gain[t], du, 1.0)
+        store(ds, (0,), slope)
+        store(change, (0,), _dot(gain[t], d_gain[t], 1.0))
+        for m in range(WIDTH):
+            ds[0, m] += (d_log[t, m] - change[0, m]) / spread[t, m]
+            d_noise[m] += ds[0, m]
+            for i in range(d):
+                du[i, m] = d_gain[t, i, m] / spread[t, m] - 2.0 * du[i, m]
+        for i in range(d):
+            store(du, (i,), fma(load(h, (i,)), load(ds, (0,)), load(du, (i,))))
+        _times(covariances[t], du, change)
+        s = load(spread, (t,))
+        for i in range(d):
+            u = fma(load(gain, (t, i)), s, 0.0)
+            slope = fma(u, load(ds, (0,)), load(change, (i,)))
+            store(d_h, (i,), fma(1.0, slope, load(d_h, (i,))))
+            store(du, (i,), fma(0.5, load(du, (i,)), 0.0))
+        w, before = which[t], max(t - 1, 0)
+        s = load(spread, (before,))
+        for i in range(d):
+            each = load(gain, (before, i))
+            store(across, (i,), fma(each, s, 0.0))
+            store(minus, (i,), fma(-1.0, each, 0.0))
+        _pulled(
+            dv, du, h, covariances[before], across, minus, phi[w] if t > 0 else still, high, stationary, rows, mixed,
+            by_phi[w], by_stationary,
+        )  # fmt: skip
+    for i in range(d):
         for j in range(low[i], high[i]):
-            each = load(dv, (_place(i, j),))
-            store(out, (i, j - low[i]), fma(sign, each, load(out, (i, j - low[i]))))
+            d_stationary[i, j] += by_stationary[i, j - low[i], :n_series].sum()
+            for k in range(phi.shape[0]):
+                d_phi[k, i, j] += by_phi[k, i, j - low[i], :n_series].sum()
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def likelihood(  # type: ignore[no-untyped-def]
-    phi, which, low, high, stationary, h, noise, y, n_series, with_slopes, d_phi, d_stationary, d_h, d_noise
+    phi, which, low, high, h, gain, spread, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
 ):
-    """log S + e^2 / S halved and summed over times, (8,): minus the log density, without its constant.
+    """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8), without its constant.
 
-    y is (T, 8). With slopes, derivatives are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within
-    blocks and summed over the first `n_series`, and to `d_h` (d, 8) and `d_noise` (8,).
+    With slopes, `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S, are filled, and derivatives are added
+    to `d_phi` (u, d, d), within blocks and summed over the first `n_series`, and to `d_h` (d, 8).
     """
-    d, n_times = low.size, noise.size
-    kept = n_times if with_slopes else 2
-    covariances = np.empty((kept, _place(d, 0), WIDTH))  # before each observation,
-    means = np.empty((kept, d, 1, WIDTH))
-    gain = np.empty((kept, d, WIDTH))  # V h, not divided
-    minus = np.empty((kept, d, WIDTH))  # -V h / S
-    spread = np.empty((kept, WIDTH))
-    inverse = np.empty((kept, WIDTH))
-    error = np.empty((kept, WIDTH))
+    d, n_times = low.size, y.shape[0]
+    kept = n_times if with_slopes else 1
+    means, error = np.empty((kept, d, 1, WIDTH)), np.empty((kept, WIDTH))
     value = np.zeros(WIDTH)
-    x = np.zeros((d, 1, WIDTH))
-    widest = np.max(high - low)
-    known, twice, left, right = np.empty((4, widest, widest, WIDTH))
-    u = 0
+    x, new = np.zeros((2, d, 1, WIDTH))
     for t in range(n_times):
-        before, u = u, t if with_slopes else t % 2
-        if t == 0:
-            means[0] = 0.0
-            for i in range(d):
-                for j in range(i + 1):
-                    store(covariances, (0, _place(i, j)), stationary[i, j])
-        else:
-            v, f = covariances[before], phi[which[t]]
-            _advanced(v, gain[before], minus[before], f, high, stationary, known, left, covariances[u])
-            moved(f, low, high, x, means[u])
-        _times(covariances[u], h, gain[u])
-        store(spread, (u,), fma(noise[t], 1.0, _dot(h, gain[u], 1.0)))
-        store(error, (u,), fma(1.0, load(y, (t,)), _dot(h, means[u, :, 0], -1.0)))
+        u = t % kept
+        if t > 0:
+            moved(phi[which[t]], low, high, x, new)
+            x, new = new, x
+        means[u] = x
+        store(error, (u,), fma(1.0, load(y, (t,)), _dot(h, x[:, 0], -1.0)))
         for m in range(WIDTH):
-            value[m] += 0.5 * (np.log(spread[u, m]) + error[u, m] ** 2 / spread[u, m])
-            inverse[u, m] = 1.0 / spread[u, m]
-        one, two = load(inverse, (u,)), load(error, (u,))
+            value[m] += 0.5 * (np.log(spread[t, m]) + error[u, m] ** 2 / spread[t, m])
+        e = load(error, (u,))
         for i in range(d):
-            share = fma(load(gain, (u, i)), one, 0.0)
-            store(minus, (u, i), fma(-1.0, share, 0.0))
-            store(x, (i, 0), fma(share, two, load(means, (u, i, 0))))
+            store(x, (i, 0), fma(load(gain, (t, i)), e, load(x, (i, 0))))
     if not with_slopes:
         return value
 
-    dv = np.zeros((_place(d, 0), WIDTH))
-    dx = np.zeros((d, 1, WIDTH))
-    new = np.zeros((d, 1, WIDTH))
-    dg = np.zeros((d, WIDTH))
-    change = np.zeros((d, WIDTH))
-    ds, minus_de, along, across = np.zeros((4, 1, WIDTH))
-    by_phi = np.zeros((phi.shape[0], d, widest, WIDTH))
-    by_stationary = np.zeros((d, widest, WIDTH))
+    dz, new = np.zeros((2, d, 1, WIDTH))
+    minus_de = np.zeros((1, WIDTH))
+    by_phi = np.zeros((phi.shape[0], d, np.max(high - low), WIDTH))
     for t in range(n_times - 1, -1, -1):
-        g = gain[t]
-        _times(dv, g, dg)
-        store(along, (0,), _dot(g, dx[:, 0], 1.0))
-        store(across, (0,), _dot(g, dg, 1.0))
+        store(minus_de, (0,), _dot(gain[t], dz[:, 0], -1.0))
         for m in range(WIDTH):
-            e, r = error[t, m], inverse[t, m]
-            minus_de[0, m] = -(along[0, m] + e) * r
-            ds[0, m] = 0.5 * (r - e * e * r * r) + (across[0, m] - along[0, m] * e) * r * r
-            d_noise[m] += ds[0, m]
-            along[0, m] = e * r
-            across[0, m] = -2.0 * r
-        one, two, three, four = load(ds, (0,)), load(minus_de, (0,)), load(along, (0,)), load(across, (0,))
+            scaled = error[t, m] / spread[t, m]
+            minus_de[0, m] -= scaled
+            d_log[t, m] = 0.5 * (1.0 - error[t, m] * scaled)
+        e, less = load(error, (t,)), load(minus_de, (0,))
         for i in range(d):
-            slope = fma(load(h, (i,)), one, fma(load(dx, (i, 0)), three, 0.0))
-            store(dg, (i,), fma(load(dg, (i,)), four, slope))
-        _times(covariances[t], dg, change)
-        for i in range(d):
-            slope = fma(load(means, (t, i, 0)), two, fma(load(g, (i,)), one, load(change, (i,))))
-            store(d_h, (i,), fma(1.0, slope, load(d_h, (i,))))
-            store(dx, (i, 0), fma(load(h, (i,)), two, load(dx, (i, 0))))
-            store(dg, (i,), fma(0.5, load(dg, (i,)), 0.0))
-        for i in range(d):
-            one, two = load(dg, (i,)), load(h, (i,))
-            for j in range(i + 1):
-                total = fma(one, load(h, (j,)), load(dv, (_place(i, j),)))
-                store(dv, (_place(i, j),), fma(two, load(dg, (j,)), total))
-        _add_within(dv, 1.0, low, high, by_stationary)
+            store(d_gain, (t, i), fma(load(dz, (i, 0)), e, 0.0))
+            store(d_h, (i,), fma(load(means, (t, i, 0)), less, load(d_h, (i,))))
+            store(dz, (i, 0), fma(load(h, (i,)), less, load(dz, (i, 0))))
         if t == 0:
             break
-        f, w = phi[which[t]], which[t]
+        w, e = which[t], load(error, (t - 1,))
         for i in range(d):
-            here = load(dx, (i, 0))
+            here = load(dz, (i, 0))
             for j in range(low[i], high[i]):
-                seen = fma(
-                    fma(-1.0, load(minus, (t - 1, j)), 0.0), load(error, (t - 1,)), load(means, (t - 1, j, 0))
-                )
-                store(by_phi, (w, i, j - low[i]), fma(here, seen, load(by_phi, (w, i, j - low[i]))))
-        _pulled(
-            dv, covariances[t - 1], gain[t - 1], minus[t - 1], f, high, stationary, known, twice, left, right,
-            by_phi[w],
-        )  # fmt: skip
-        _add_within(dv, -1.0, low, high, by_stationary)
-        moved(f.T, low, high, dx, new)
-        dx, new = new, dx
+                z = fma(load(gain, (t - 1, j)), e, load(means, (t - 1, j, 0)))
+                store(by_phi, (w, i, j - low[i]), fma(here, z, load(by_phi, (w, i, j - low[i]))))
+        moved(phi[w].T, low, high, dz, new)
+        dz, new = new, dz
     for i in range(d):
         for j in range(low[i], high[i]):
-            d_stationary[i, j] += by_stationary[i, j - low[i], :n_series].sum()
             for k in range(phi.shape[0]):
                 d_phi[k, i, j] += by_phi[k, i, j - low[i], :n_series].sum()
     return value

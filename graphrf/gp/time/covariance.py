@@ -11,7 +11,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map
-from graphrf.gp.time import loops
+from graphrf.gp.time import loops, riccati
 from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
 from graphrf.gp.time.lanes import WIDTH
 
@@ -19,6 +19,14 @@ from graphrf.gp.time.lanes import WIDTH
 def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """x @ matrix for x of shape (..., n), as one product of matrices; stacked small ones are many times slower."""
     return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def conditioned(triangle: np.ndarray, gain: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation too."""
+    below = np.tril_indices(gain.shape[0])
+    full = np.empty((gain.shape[0], *gain.shape))
+    full[below] = full[below[::-1]] = triangle
+    return np.asarray(full - (gain * np.where(np.isfinite(spread), spread, 0.0))[:, None] * gain)
 
 
 class Part(NamedTuple):
@@ -124,17 +132,23 @@ class Series:
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of each block."""
-        return list(ordered_map(lambda block: self._gains(block, 0)[:3], range(self.n_blocks), self.n_threads))
+        return list(ordered_map(lambda block: self._gains(block, 2)[:3], range(self.n_blocks), self.n_threads))
 
     def _gains(self, block: int, kept: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Those of one block, and the covariances that are predicted at the first so many times."""
-        d, n_times = self.space.low.size, self.noise.size
-        gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
-        predicted = np.empty((kept, d, d, WIDTH))
-        last = loops.gains(
-            *self.transitions, self.space.stationary, self.readout(block), self.noise, gain, spread, predicted
-        )
-        return gain, spread, last, predicted
+        """Those of one block, and the covariances that are predicted at the last so many times, as triangles."""
+        n_times = self.noise.size
+        gain, spread = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
+        predicted = np.empty((kept, *self.first.shape))
+        riccati.gains(
+            *self.transitions, self.space.stationary, self.first, self.readout(block), self.noise, predicted, gain,
+            spread,
+        )  # fmt: skip
+        return gain, spread, conditioned(predicted[(n_times - 1) % kept], gain[-1], spread[-1]), predicted
+
+    @property
+    def first(self) -> np.ndarray:
+        """The covariance that is predicted at the first time, a triangle (d (d + 1) / 2, 8)."""
+        return np.repeat(self.space.stationary[np.tril_indices(self.space.low.size)][:, None], WIDTH, axis=1)
 
     @property
     def transitions(self) -> tuple[np.ndarray, ...]:
@@ -178,7 +192,8 @@ class Series:
         def of(block: int) -> tuple[int, np.ndarray]:
             gain, spread, _, predicted = self._gains(block, self.noise.size)
             part = np.empty((self.noise.size, p, p, WIDTH))
-            loops.smoothed(*self.transitions, self.readout(block), gain, spread, predicted, self.space.readouts, part)
+            known = self.readout(block), gain, spread, predicted, self.space.readouts
+            loops.smoothed(*self.transitions, *known, part)
             first = block * WIDTH
             return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
 

@@ -1,14 +1,10 @@
 r"""Kalman filters of independent series, eight side by side: compiled loops.
 
 Series m observes y_t = h_m^T x_t + noise of variance s_t. All series share transitions Phi_t and the states'
-stationary covariance P; blocks of states do not act on each other, so that one step costs d^2 operations
-times the size of a block. With predicted covariance V_t the filter is, one step after the other,
-
-.. math:: S_t = h^\top V_t h + s_t, \quad g_t = V_t h / S_t, \quad
-          V_{t+1} = \Phi_{t+1} (V_t - S_t g_t g_t^\top - P) \Phi_{t+1}^\top + P.
+stationary covariance P; blocks of states do not act on each other. `riccati.gains` computes the filters.
 
 Innovations e = L^-1 y are uncorrelated with variances S, which gives the inverse L^-T S^-1 L^-1 of the covariance
-of a series, and its determinant. An infinite s_t stands for a time without observation.
+of a series, and its determinant.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ import numpy as np
 
 from graphrf._base.compiled import njit
 from graphrf.gp.time.lanes import WIDTH, fma, load, store
+from graphrf.gp.time.riccati import place
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -40,70 +37,6 @@ def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
             for k in range(low[j], high[j]):
                 total = fma(f[k, j], load(scratch, (i, k)), total)
             store(q, (i, j), total)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def observed(v, h, noise, gain, spread):  # type: ignore[no-untyped-def]
-    """gain (d, 8) <- v h, and spread (8,) <- h^T v h + noise."""
-    across = fma(0.0, 0.0, noise)
-    for i in range(v.shape[0]):
-        total = fma(0.0, 0.0, 0.0)
-        for j in range(v.shape[0]):
-            total = fma(load(v, (i, j)), load(h, (j,)), total)
-        store(gain, (i,), total)
-        across = fma(load(h, (i,)), total, across)
-    store(spread, (), across)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def advance(v, scratch, phi, low, high, stationary):  # type: ignore[no-untyped-def]
-    """v <- phi (v - stationary) phi^T + stationary."""
-    d = low.size
-    for i in range(d):
-        for j in range(low[i], high[i]):
-            store(v, (i, j), fma(-1.0, stationary[i, j], load(v, (i, j))))
-    moved(phi, low, high, v, scratch)
-    for i in range(d):
-        for j in range(i + 1):
-            total = fma(0.0, 0.0, stationary[i, j])
-            for k in range(low[j], high[j]):
-                total = fma(phi[j, k], load(scratch, (i, k)), total)
-            store(v, (i, j), total)
-            store(v, (j, i), total)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def gains(phi, which, low, high, stationary, h, noise, gain, spread, predicted):  # type: ignore[no-untyped-def]
-    """Fill `gain` (T, d, 8) and `spread` S (T, 8), and `predicted` V (T, d, d, 8) if it has rows.
-
-    Returns V after the last observation, (d, d, 8).
-    """
-    d = low.size
-    v = np.repeat(stationary, WIDTH).reshape(d, d, WIDTH)
-    scratch = np.empty((d, d, WIDTH))
-    minus = np.empty(WIDTH)
-    keep = predicted.shape[0] > 0
-    for t in range(noise.size):
-        if t > 0:
-            advance(v, scratch, phi[which[t]], low, high, stationary)
-        if keep:
-            for i in range(d):
-                for j in range(d):
-                    for m in range(WIDTH):
-                        predicted[t, i, j, m] = v[i, j, m]
-        observed(v, h, noise[t], gain[t], spread[t])
-        for i in range(d):
-            for m in range(WIDTH):
-                gain[t, i, m] /= spread[t, m]  # 0 where the noise is infinite
-        if noise[t] == np.inf:
-            continue
-        for m in range(WIDTH):
-            minus[m] = -spread[t, m]
-        for i in range(d):
-            less = fma(load(gain, (t, i)), load(minus, ()), 0.0)
-            for j in range(d):
-                store(v, (i, j), fma(less, load(gain, (t, j)), load(v, (i, j))))
-    return v
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -187,7 +120,7 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, out): 
                     e = readouts[a, j]
                     if e != 0.0:
                         for m in range(WIDTH):
-                            left[a, i, m] += e * v[i, j, m]
+                            left[a, i, m] += e * v[place(i, j), m]
             for i in range(d):
                 for m in range(WIDTH):
                     right[a, i, m] = 0.0
@@ -287,22 +220,3 @@ def simulated(phi, which, root, first, low, high, readout, normals, out):  # typ
             if readout[i] != 0.0:
                 for c in range(width):
                     out[t, c] += readout[i] * x[i, c]
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def stepped(phi, low, high, stationary, h, noise, y, v, x):  # type: ignore[no-untyped-def]
-    """One step of the filter: means x (d, 8) and covariances v (d, d, 8) go on by phi, and see y (8,)."""
-    d = low.size
-    advance(v, np.empty((d, d, WIDTH)), phi, low, high, stationary)
-    old = x.copy()
-    moved(phi, low, high, old.reshape(d, 1, WIDTH), x.reshape(d, 1, WIDTH))
-    gain, spread = np.empty((d, WIDTH)), np.empty(WIDTH)
-    observed(v, h, noise, gain, spread)
-    for m in range(WIDTH):
-        error = y[m]
-        for i in range(d):
-            error -= h[i, m] * x[i, m]
-        for i in range(d):
-            x[i, m] += gain[i, m] * error / spread[m]
-            for j in range(d):
-                v[i, j, m] -= gain[i, m] * gain[j, m] / spread[m]

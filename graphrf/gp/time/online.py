@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.gp.time import loops
-from graphrf.gp.time.covariance import Series
+from graphrf.gp.time import riccati
+from graphrf.gp.time.covariance import Series, conditioned
 from graphrf.gp.time.kernels import transitions
 from graphrf.gp.time.lanes import WIDTH
 
@@ -33,17 +33,25 @@ class Filter:
     def observed(self, times: np.ndarray, y: np.ndarray) -> Filter:
         """After more: y (t, n), in the basis of the series."""
         space, model = self.series.space, self.series.model
-        means, covariances = self.means.copy(), self.covariances.copy()
+        d, stationary = space.low.size, space.stationary[:, :, None]
         phi = transitions(model.kernels, np.diff(times, prepend=self.time))
         padded = np.zeros((times.size, self.series.n_blocks * WIDTH))
         padded[:, : y.shape[1]] = y
-        for block in range(self.series.n_blocks):
+        means, covariances = np.empty_like(self.means), np.empty_like(self.covariances)
+        gain, spread = np.empty((times.size, d, WIDTH)), np.empty((times.size, WIDTH))
+        for block, (x, v) in enumerate(zip(self.means, self.covariances, strict=True)):
             h = self.series.readout(block)
+            predicted = np.einsum("ij,jkm,lk->ilm", phi[0], v - stationary, phi[0], optimize=True) + stationary
+            kept = np.empty((2, d * (d + 1) // 2, WIDTH))
+            riccati.gains(
+                phi, np.arange(times.size), space.low, space.high, space.stationary, predicted[np.tril_indices(d)],
+                h, np.full(times.size, model.noise), kept, gain, spread,
+            )  # fmt: skip
             for t, row in enumerate(padded[:, block * WIDTH : (block + 1) * WIDTH]):
-                loops.stepped(
-                    phi[t], space.low, space.high, space.stationary, h, model.noise, row, covariances[block],
-                    means[block],
-                )  # fmt: skip
+                x = phi[t] @ x
+                x += gain[t] * (row - (h * x).sum(axis=0))
+            means[block] = x
+            covariances[block] = conditioned(kept[(times.size - 1) % 2], gain[-1], spread[-1])
         return Filter(self.series, float(times[-1]), means, covariances)
 
     def ahead(self, times: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

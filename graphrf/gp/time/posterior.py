@@ -17,7 +17,6 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.online import Filter
 from graphrf.operators.solvers import Solution
 
-
 _FEWEST_DRAWS = 8  # for variances where there are gaps
 
 

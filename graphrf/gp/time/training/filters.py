@@ -1,4 +1,4 @@
-"""Kalman filters of many series that differ in an eigenvalue only: computed at some, interpolated to the others."""
+"""Kalman filters of many series that differ in an eigenvalue: computed at some, interpolated to the others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.threads import ordered_map
+from graphrf.gp.time import riccati
 from graphrf.gp.time.covariance import Series, turned
 from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
@@ -78,8 +79,8 @@ class Filters:
 
     def _filter(self, block: int) -> None:
         series, own = self._series, lanes(block)
-        slopes.filtered(
-            *series.transitions, series.space.stationary, series.readout(block), series.noise,
+        riccati.gains(
+            *series.transitions, series.space.stationary, series.first, series.readout(block), series.noise,
             self._covariances[block], self._gain[..., own], self._spread[:, own],
         )  # fmt: skip
 
@@ -93,7 +94,7 @@ class Filters:
             size = min(WIDTH, self._size - own.start)
             d_phi, d_stationary = np.zeros_like(series.phi), np.zeros((d, d))
             d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
-            slopes.filtered_back(
+            slopes.gains_back(
                 *series.transitions, series.space.stationary, series.readout(block), self._covariances[block],
                 self._gain[..., own], self._spread[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
                 d_stationary, d_h, d_noise,

@@ -77,8 +77,8 @@ def log_likelihood(
         part[:, :count] = flat[:, own]
         d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
-            *series.transitions, series.readout(block), filters.gain[..., own], filters.spread[:, own], part, count,
-            with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
+            *series.transitions, series.readout(block), filters.gain[..., own], filters.spread[:, own], part,
+            count, with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
         )  # fmt: skip
         return float(value[:count].sum()), d_phi, d_h
 

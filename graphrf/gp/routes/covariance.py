@@ -11,6 +11,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import NoRoomError
 from graphrf.features.bounds import tail_error
 from graphrf.features.error import warn_of_diagonal
+from graphrf.features.factor import FeatureFactor
 from graphrf.gp.routes.features import WITHOUT_ROWS
 from graphrf.gp.routes.root_series import root_series
 from graphrf.gp.routes.rows import RootRows
@@ -248,13 +249,18 @@ class Covariance:
 
 
 def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
-    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian.
+    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian, or by one `RowPairs`.
 
     None of a covariance that shares with no other, and of all where they would take more than 512 MB.
     """
     found: list[np.ndarray | None] = [None] * len(covariances)
     if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
         return found
+    source = covariances[0]._source
+    drawn = source(nodes) if len(covariances) > 1 and isinstance(source, SampledSource) else None
+    if isinstance(drawn, FeatureFactor):
+        pairs = drawn.pairs()
+        return [each.amplitude * pairs(each._f, ())[0] for each in covariances]
     for numbers, sums in _of_one_laplacian(covariances):
         if len(numbers) > 1:
             for number, block in zip(numbers, shared_blocks(sums, nodes, nodes), strict=True):

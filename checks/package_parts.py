@@ -116,7 +116,7 @@ def geometric_kernel() -> None:
     """The heat kernel of GeometricKernels without eigenpairs, against the dense exponential."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what GeometricKernels imports
-        from graphrf.gp.geometric import MaternSeriesKernel
+        from graphrf.bridges.geometric import MaternSeriesKernel
 
         kernel = MaternSeriesKernel(GRAPH, laplacian="normalized", normalize=True)
         found = kernel.K({"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}, np.arange(144)[:, None])

@@ -33,7 +33,7 @@ def shown() -> list[str]:
 def public() -> set[str]:
     """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
-    for package in (*PACKAGES, "gp.metrics", "gp.geometric", "gp.time", "transforms"):
+    for package in (*PACKAGES, "gp.metrics", "bridges.geometric", "gp.time", "transforms"):
         try:
             module = importlib.import_module(f"graphrf.{package}")
         except ImportError:  # an extra that is not installed

@@ -67,7 +67,7 @@ NEEDS = {
     "from graphrf.distributed import on_cluster": "distributed",
     "from graphrf.transforms import GRFDiffusion": "pyg",
     "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",
-    "from graphrf.gp.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
+    "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
     "open('part.stl', 'w').write('solid'); grf.from_mesh('part.stl')": "mesh",
     "from graphrf.graph.tables import frame_of as f; f([], {})": "pandas",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",

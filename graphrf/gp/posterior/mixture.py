@@ -17,7 +17,7 @@ from graphrf.gp.routes.covariance import shared_variances
 from graphrf.operators.solvers import Solution
 
 # Draws of each part, at least, for variances by draws.
-_FEWEST_DRAWS = 8
+LEAST_DRAWS = 8
 # Prior variances that are so small beside those of another part are next to nothing.
 _NOTHING = 1e-5
 
@@ -132,7 +132,7 @@ class MixturePosterior:
         There are none of a part whose f varies by next to nothing beside others, as that of noise alone.
         """
         largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
-        numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), _FEWEST_DRAWS).tolist()
+        numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), LEAST_DRAWS).tolist()
         return [
             part.variances_of_the_mean()
             if isinstance(part, Posterior) and part.prior_variance <= _NOTHING * largest

@@ -11,13 +11,12 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.posterior.by_rows import SolverWarning
+from graphrf.gp.posterior.mixture import LEAST_DRAWS
 from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.online import Filter
 from graphrf.operators.solvers import Solution
-
-_FEWEST_DRAWS = 8  # for variances where there are gaps
 
 
 class Places(NamedTuple):
@@ -154,7 +153,7 @@ class TimePosterior:
             done += count
             found = squares / done
             share = (found**2 / (exact + found)).sum(axis=0) / np.maximum(found.sum(axis=0), 1e-300)
-            if done >= max(_FEWEST_DRAWS, self.n_draws * float(share.max()) ** 2):
+            if done >= max(LEAST_DRAWS, self.n_draws * float(share.max()) ** 2):
                 break
         return np.asarray(exact + found)
 

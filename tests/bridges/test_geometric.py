@@ -38,7 +38,7 @@ def theirs():
 
 
 def _ours(graph, laplacian="combinatorial", normalize=True):
-    from graphrf.gp.geometric import MaternSeriesKernel
+    from graphrf.bridges.geometric import MaternSeriesKernel
 
     return MaternSeriesKernel(graph, laplacian=laplacian, normalize=normalize, seed=0)
 
@@ -238,12 +238,12 @@ def test_bad_nodes_and_graphs_are_refused(theirs, karate):
 
 
 def test_without_the_library_the_message_says_what_to_install(monkeypatch, karate):
-    monkeypatch.delitem(sys.modules, "graphrf.gp.geometric", raising=False)
+    monkeypatch.delitem(sys.modules, "graphrf.bridges.geometric", raising=False)
     monkeypatch.setitem(sys.modules, "geometric_kernels.feature_maps.base", None)
-    module = importlib.import_module("graphrf.gp.geometric")
+    module = importlib.import_module("graphrf.bridges.geometric")
     with pytest.raises(ImportError, match=r"pip install 'graphrf\[geometric\]'"):
         module.MaternSeriesKernel(karate)
-    monkeypatch.delitem(sys.modules, "graphrf.gp.geometric")
+    monkeypatch.delitem(sys.modules, "graphrf.bridges.geometric")
 
 
 @pytest.mark.usefixtures("theirs")

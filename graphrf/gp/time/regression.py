@@ -92,7 +92,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Approximate number of values used in training: runs of twelve consecutive times, evenly spread. Default:
         600 times or 20,000 values, whichever is more, and at most 60,000 values.
     n_draws : int
-        Number of draws for standard deviations if there are gaps; their relative error is sqrt(1 / (2 n_draws)).
+        Number of draws for standard deviations if there are gaps. Their relative error is at most that of so many
+        draws, sqrt(1 / (2 n_draws)); fewer are made, 8 at least, where what is exact is the larger part.
     tol : float
         Relative residual of conjugate gradients.
     seed : int, optional
@@ -411,8 +412,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
         Notes
         -----
-        Means cost a product, O(n T d + t n q). Deviations are exact without gaps; else from `n_draws` draws, with
-        a solve for each.
+        Means cost a product, O(n T d + t n q). Deviations are exact without gaps; else they are those that all
+        missing values but the queried one would leave, which are exact, and what these vary by, from at most
+        `n_draws` draws with a solve for each (Siden et al. 2018, "Efficient Covariance Approximations for Large
+        Sparse Precision Matrices").
         """
         self._check_fitted()
         if checks.flag("as_frame", as_frame):

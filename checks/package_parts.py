@@ -180,7 +180,7 @@ def figure() -> None:
 
 def frame() -> None:
     """A table of values at nodes, indexed by their names."""
-    found = importlib.import_module("graphrf.graph.tables").frame_of_nodes(GRAPH, NODES, {"mean": VALUES})
+    found = importlib.import_module("graphrf.graph.tables").frame_of(NODES.tolist(), {"mean": VALUES})
     assert found.loc[3, "mean"] == VALUES[1]
 
 

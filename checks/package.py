@@ -304,7 +304,7 @@ print(passed)
 """
     examples = work.folder / "readme.json"
     examples.write_text(json.dumps(blocks), encoding="utf-8")
-    return int(run([python, "-c", code, examples], cwd=work.empty))
+    return int(run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1])  # notices may come before
 
 
 def check_core(work: Workplace) -> str:

@@ -30,7 +30,7 @@ NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numeric
 	$(addprefix --ignore=tests/gp/,files torch test_bad_input.py test_calibration.py test_estimators.py test_honest_intervals.py \
 	test_scikit_learn.py model/test_likelihoods.py time/test_claims.py) --ignore=tests/euclidean/test_estimators.py
 
-.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-package clean
+.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-package release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make test-more  the other tests, with more inputs and another BLAS kernel too"
 	@echo "make test-full  all tests, those of hours too"
 	@echo "make docs       the documentation, in out/site"
+	@echo "make release    what is uploaded, checked: sdist, wheel and notes, in out/release"
 	@echo "make clean      remove what these have made"
 
 $(READY_DEMO): pyproject.toml constraints.txt
@@ -116,6 +117,11 @@ test-neighbours: $(READY)
 # What is released: built, and used in clean environments; about half an hour. `make test-package ARGS="--only build,core"`
 test-package: $(READY)
 	$(BIN)/python checks/package.py $(ARGS)
+
+# What is uploaded, checked with every Python that is here, and the notes, in out/release; some minutes for each Python.
+# The upload itself is left: its command is printed. `make release ARGS="--pythons 3.11"`
+release: $(READY)
+	$(BIN)/python checks/release.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

@@ -304,7 +304,7 @@ print(passed)
 """
     examples = work.folder / "readme.json"
     examples.write_text(json.dumps(blocks), encoding="utf-8")
-    return int(run([python, "-c", code, examples], cwd=work.empty))
+    return int(run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1])  # notices may come before
 
 
 def check_core(work: Workplace) -> str:
@@ -364,12 +364,24 @@ def check_oldest(work: Workplace) -> str:
     return f"{', '.join(f'{name} {version}' for name, version in pins.items())}; {parts}"
 
 
+def interpreters() -> dict[str, str | None]:
+    """The versions of Python that pyproject.toml names, oldest first -> an interpreter on PATH, or None."""
+    named = [found[1] for line in PROJECT["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", line))]
+    return {version: _on_path(f"python{version}") for version in named}
+
+
+def _on_path(command: str) -> str | None:
+    """A launcher of pyenv's may be on PATH without the interpreter that it launches."""
+    found = shutil.which(command)
+    works = found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    return found if works else None
+
+
 def check_newest(work: Workplace) -> str:
     """The newest Python that is named in pyproject.toml, and what pip takes without constraints."""
-    newest = shutil.which("python3.13")
-    # A launcher of pyenv's may be on PATH without the interpreter that it launches.
-    if newest is None or subprocess.run([newest, "--version"], capture_output=True, check=False).returncode:
-        return "left out: python3.13 is not on PATH"
+    version, newest = list(interpreters().items())[-1]
+    if newest is None:
+        return f"left out: python{version} is not on PATH"
     with work.environment("newest", tools=TOOLS, pins={}, interpreter=newest) as python:
         printed = json.loads(run([python, "-m", "pip", "list", "--format", "json"], cwd=work.empty))
         have = {entry["name"].lower(): entry["version"] for entry in printed}

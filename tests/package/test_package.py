@@ -200,15 +200,30 @@ def test_the_version_has_one_home():
 
 
 def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
-    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
-    assert f'version: "{grf.__version__}"' in recipe
-    needed = re.findall(r"^    - (\S+ >=\S+)$", recipe.partition("  run:\n")[2].partition("\ntests:")[0], re.M)
     project = _pyproject()["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'  version: "{grf.__version__}"\n  python_min: "{oldest}"\n' in recipe
+    recipe = recipe.replace("${{ python_min }}", oldest)
+    for line in (
+        *(f"    - {needed.replace('>', ' >', 1)}" for needed in _pyproject()["build-system"]["requires"]),
+        *(f"      - {name} = {target}" for name, target in project["scripts"].items()),
+        f"  license: {project['license']}",
+    ):
+        assert f"{line}\n" in recipe
+    needed = re.findall(r"^    - (\S+ >=\S+)$", recipe.partition("  run:\n")[2].partition("\ntests:")[0], re.M)
     wanted = [
         f"python {project['requires-python']}",
         *(line.replace(">", " >", 1) for line in project["dependencies"]),
     ]
     assert needed == wanted
+
+
+def test_the_oldest_python_is_the_first_that_is_named():
+    project = _pyproject()["project"]
+    named = [found[1] for line in project["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", line))]
+    assert named == [f"3.{minor}" for minor in range(11, 11 + len(named))]
+    assert project["requires-python"] == f">={named[0]}"
 
 
 def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
@@ -238,3 +253,18 @@ def test_the_release_check_knows_every_extra_and_every_part():
             if found := re.fullmatch(r"graphrf\[(.*)\]", requirement):
                 for other in found[1].split(","):
                     assert brought[other] <= parts, (extra, other)
+
+
+@pytest.mark.parametrize("title", ["Unreleased", "0.2.0"])
+def test_the_notes_of_a_release_are_the_newest_section_of_the_changelog(monkeypatch, tmp_path, title):
+    monkeypatch.syspath_prepend(str(ROOT / "checks"))
+    release = _run_file("release.py")
+    text = (
+        f"# Changelog\n\nWords.\n\n## [{title}] - 2026-12-01\n\n### Added\n\n- One.\n\n## [0.1.0] - 2026-11-22\n"
+    )
+    assert release["newest_section"](text) == (title, "### Added\n\n- One.\n")
+    sdist = tmp_path / "graphrf-0.2.0.tar.gz"
+    sdist.write_bytes(b"")
+    steps = release["left_to_do"](title, "0.2.0", sdist, "")
+    assert ("CHANGELOG.md" in steps[0]) == (title != "0.2.0")
+    assert "twine upload" in steps[-2]

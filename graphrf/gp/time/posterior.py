@@ -126,8 +126,8 @@ class TimePosterior:
         .. math:: \mathrm{var}(f_i) = \Lambda_{ii}^{-1} - s + \mathrm{var}(\mathrm E[y_i \mid z_{-i}]), \quad
                   \mathrm E[y_i \mid z_{-i}] = z_i - (\Lambda [y; z])_i / \Lambda_{ii}.
 
-        Draws of z are for the last term only, and the smaller its share of a variance, the fewer of them do. Siden
-        et al. 2018, "Efficient Covariance Approximations for Large Sparse Precision Matrices", section 2.2.
+        Draws of z are for the last term only, and the smaller its share of a variance, the fewer of them do (Sidén
+        et al. 2018, "Efficient Covariance Approximations for Large Sparse Precision Matrices").
         """
         model, cells, own_times = self.covariance.model, self.cells, self.covariance.times
         row = np.minimum(np.searchsorted(own_times, times), own_times.size - 1)

@@ -414,7 +414,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         -----
         Means cost a product, O(n T d + t n q). Deviations are exact without gaps; else they are those that all
         missing values but the queried one would leave, which are exact, and what these vary by, from at most
-        `n_draws` draws with a solve for each (Siden et al. 2018, "Efficient Covariance Approximations for Large
+        `n_draws` draws with a solve for each (Sidén et al. 2018, "Efficient Covariance Approximations for Large
         Sparse Precision Matrices").
         """
         self._check_fitted()

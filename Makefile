@@ -30,7 +30,7 @@ NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numeric
 	$(addprefix --ignore=tests/gp/,files torch test_bad_input.py test_calibration.py test_estimators.py test_honest_intervals.py \
 	test_scikit_learn.py model/test_likelihoods.py time/test_claims.py) --ignore=tests/euclidean/test_estimators.py
 
-.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-package release clean
+.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-bridges test-package release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,7 @@ help:
 	@echo "make test       what a change must pass: lint, types, documentation, examples, quick tests (some minutes)"
 	@echo "make test-more  the other tests, with more inputs and another BLAS kernel too"
 	@echo "make test-full  all tests, those of hours too"
+	@echo "make test-bridges  fields in PyMC, Bambi and NumPyro (some ten minutes)"
 	@echo "make docs       the documentation, in out/site"
 	@echo "make release    what is uploaded, checked: sdist, wheel and notes, in out/release"
 	@echo "make clean      remove what these have made"
@@ -114,6 +115,13 @@ test-neighbours: $(READY)
 		echo "$$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || { echo "failed: $$script"; failed=1; }; \
 	done; exit $$failed
 
+# Fields in PyMC, Bambi and NumPyro (docs/bridges.md), in an environment of their own: PyTensor needs an older numba than
+# constraints.txt has. It takes some ten minutes.
+test-bridges:
+	@test -x .venv-bridges/bin/python || $(PYTHON) -m venv .venv-bridges
+	.venv-bridges/bin/python -m pip install -qq --disable-pip-version-check torch -r checks/neighbours/bridges.txt -e '.[terms,pymc,numpyro,test]'
+	OMP_NUM_THREADS=1 .venv-bridges/bin/python -m pytest -W ignore --doctest-modules --doctest-glob='*.md' tests/bridges graphrf/bridges docs/bridges.md
+
 # What is released: built, and used in clean environments; about half an hour. `make test-package ARGS="--only build,core"`
 test-package: $(READY)
 	$(BIN)/python checks/package.py $(ARGS)
@@ -124,4 +132,4 @@ release: $(READY)
 	$(BIN)/python checks/release.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out
+	rm -rf $(VENV) .venv-bridges build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

@@ -61,6 +61,8 @@ NAMED = {
     "latent_model": "terms",
     "page": "interactive",
     "cluster": "distributed",
+    "pymc_field": "pymc",
+    "numpyro_field": "numpyro",
 }
 # Parts that need no extra.
 CORE_PARTS = {"exact_gp", "mesh_data_set"}
@@ -78,13 +80,15 @@ BROUGHT: dict[str, set[str]] = {
     "terms": _GP | {"frame", "latent_model"},
     "interactive": {"page"},
     "distributed": {"cluster"},
+    "pymc": {"pymc_field"},
+    "numpyro": {"numpyro_field"},
     # geopandas brings pandas.
     "areal": _GP | {"figure", "frame"},
 }
 # Extras for those who work on graphrf, and the sum of the others.
 OTHER_EXTRAS = {"all", "test", "docs", "browser"}
 # Constraints that an extra cannot meet: its environment has what pip resolves.
-FREED = {"geometric": {"numpy"}}
+FREED = {"geometric": {"numpy"}, "pymc": {"numba", "llvmlite", "matplotlib"}}
 # In the repository, but not in an sdist: what only its hosting reads.
 HOSTING = (".gitignore", ".ci/", ".github/", ".zenodo.json")
 # What pyright says of a name whose own annotation is incomplete; and of functions compiled by numba and of classes

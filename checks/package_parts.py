@@ -205,12 +205,35 @@ def cluster() -> None:
     assert (there.matrix(KERNEL) != here.matrix(KERNEL)).nnz == 0
 
 
+def pymc_field() -> None:
+    """The density of a field in PyMC against the dense one."""
+    field = importlib.import_module("graphrf.bridges.pymc").GraphField
+    import pymc as pm
+
+    density = pm.logp(field.dist(GRAPH, grf.Leroux(0.9)), np.sin(np.arange(144))).eval()
+    assert abs(float(density) - _dense_density()) < 1e-6
+
+
+def numpyro_field() -> None:
+    """The density of a field in NumPyro against the dense one."""
+    field = importlib.import_module("graphrf.bridges.numpyro").GraphField
+    import numpyro
+
+    numpyro.enable_x64()
+    assert abs(float(field(GRAPH, grf.Leroux(0.9)).log_prob(np.sin(np.arange(144)))) - _dense_density()) < 1e-6
+
+
+def _dense_density() -> float:
+    k, x = grf.Leroux(0.9).dense(GRAPH), np.sin(np.arange(144))
+    return -0.5 * float(np.linalg.slogdet(2 * np.pi * k)[1] + x @ np.linalg.solve(k, x))
+
+
 PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
         regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
         geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
-        frame, latent_model, cluster,
+        frame, latent_model, cluster, pymc_field, numpyro_field,
     )
 }  # fmt: skip
 

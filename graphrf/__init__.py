@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
+    from graphrf import bridges as bridges
     from graphrf import datasets as datasets
     from graphrf import distributed as distributed
     from graphrf import euclidean as euclidean
@@ -97,6 +98,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "sampling.walks.coupling": "Coupling",
         "sampling.walks.lengths": "IID Antithetic LengthLaw SigmaCoupled Stratified Survival Truncated",
         "sampling.walks.random_walks": "AdaptiveLengths RandomWalks",
+        "bridges": "",
         "datasets": "",
         "distributed": "",
         "euclidean": "",

@@ -16,7 +16,7 @@ EXTRAS = {
     "torch": ("gp", "euclidean", "pyg"),
     "sklearn": ("gp", "euclidean"),
     "gpytorch": ("gp",),
-    "pymetis": ("gp",),
+    "pymetis": ("gp", "pymc", "numpyro"),
     "linear_operator": ("gp",),
     "botorch": ("bo",),
     "dask": ("distributed",),
@@ -32,6 +32,10 @@ EXTRAS = {
     "pandas": ("pandas",),
     "formulaic": ("terms",),
     "narwhals": ("terms",),
+    "pymc": ("pymc",),
+    "pytensor": ("pymc",),
+    "jax": ("numpyro",),
+    "numpyro": ("numpyro",),
     "shapely": ("areal",),  # maps of geopandas, which brings it
 }
 

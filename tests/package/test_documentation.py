@@ -14,7 +14,7 @@ import graphrf
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-PACKAGES = ("datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
+PACKAGES = ("bridges", "datasets", "distributed", "euclidean", "gp", "pagerank", "plot")
 # Modules, constants, and names that the reference shows elsewhere.
 ELSEWHERE = {
     "__version__", *PACKAGES, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
@@ -33,7 +33,15 @@ def shown() -> list[str]:
 def public() -> set[str]:
     """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
-    for package in (*PACKAGES, "gp.metrics", "bridges.geometric", "gp.time", "transforms"):
+    for package in (
+        *PACKAGES,
+        "gp.metrics",
+        "bridges.geometric",
+        "gp.time",
+        "transforms",
+        "bridges.pymc",
+        "bridges.numpyro",
+    ):
         try:
             module = importlib.import_module(f"graphrf.{package}")
         except ImportError:  # an extra that is not installed

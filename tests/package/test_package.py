@@ -28,6 +28,7 @@ class Absent:
         if name.partition(".")[0] in (
             "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
             "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh", "pandas",
+            "pymc", "pytensor", "jax", "numpyro",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -66,6 +67,8 @@ NEEDS = {
     "grf.distributed.sample_features": "distributed",
     "from graphrf.distributed import on_cluster": "distributed",
     "from graphrf.transforms import GRFDiffusion": "pyg",
+    "from graphrf.bridges.pymc import GraphField": "pymc",
+    "from graphrf.bridges.numpyro import GraphField": "numpyro",
     "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",
     "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
     "open('part.stl', 'w').write('solid'); grf.from_mesh('part.stl')": "mesh",
@@ -226,11 +229,11 @@ def test_the_oldest_python_is_the_first_that_is_named():
     assert project["requires-python"] == f">={named[0]}"
 
 
-def test_the_sum_of_extras_holds_all_but_geometric_examples_and_tools():
+def test_the_sum_of_extras_holds_all_but_rivals_of_versions_examples_and_tools():
     extras = _pyproject()["project"]["optional-dependencies"]
     (summed,) = extras["all"]
     named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
-    assert named == set(extras) - {"all", "areal", "geometric", "test", "docs", "browser"}
+    assert named == set(extras) - {"all", "areal", "geometric", "pymc", "numpyro", "test", "docs", "browser"}
 
 
 def _run_file(name):

@@ -108,9 +108,7 @@ TAKING_NODES = {
     "classification": lambda graph, seen, asked: (
         grf.GraphGPClassifier(graph, **KNOWN).fit(seen, ["a", "b", "a"]).predict_proba(asked)
     ),
-    "dense regression": lambda graph, seen, asked: (
-        ExactGraphGP(graph).fit(seen, [0.0, 2.0, 1.0]).predict(asked)
-    ),
+    "dense regression": lambda graph, seen, asked: ExactGraphGP(graph).fit(seen, [0.0, 2.0, 1.0]).predict(asked),
 }
 
 

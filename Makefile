@@ -26,7 +26,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # A worker for each core, of one thread each: threads of torch that wait for a core take it from the others. Files in
 # their order, the long ones of examples first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-reorder
-EVERYTHING := --doctest-modules --doctest-glob='*.md' README.md docs tests graphrf
+# Examples of the first pages are run by tests/package/test_first_examples.py, as after their install command.
+EVERYTHING := --doctest-modules --doctest-glob='*.md' --ignore=docs/index.md --ignore=docs/start.md docs tests graphrf
 # Folders of which all is left to `make test-more`: their imports, such as those of torch_geometric, take seconds.
 LEFT_OUT := --ignore=tests/examples
 # What depends on the last bits of BLAS: not files and arguments, what torch computes with its own BLAS, and what draws

@@ -143,12 +143,12 @@ GRIDS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make test` leaves out."""
-    mark = pytest.mark.more
+    mark, slow = pytest.mark.more, tuple(SLOW)
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("full") or item.get_closest_marker("more"):
             continue
-        if any(item.nodeid.startswith(beginning) for beginning in SLOW):
+        if item.nodeid.startswith(slow):
             item.add_marker(mark)
         else:
             cases[item.nodeid.split("[")[0]].append(item)

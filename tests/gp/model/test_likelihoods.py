@@ -60,7 +60,9 @@ def observed(name, signal, n=120, seed=0):
 )
 def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     nodes, y, beside = observed(name, signal, n=400 if name == "bernoulli" else 150)  # a class says least
-    settings = {"kernel": grf.Matern(nu=2.0), "likelihood": name, "hyperparameters": "mode", "seed": 0}
+    settings = {"kernel": grf.Matern(nu=2.0), "likelihood": name, "seed": 0}
+    if name in QUICK:
+        settings["hyperparameters"] = "mode"  # which is too narrow for two of the others
     gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     assert gp.converged_
     mean, std = gp.predict(latent=True, return_std=True)

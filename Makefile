@@ -20,10 +20,16 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 UV := $(shell command -v uv 2>/dev/null)
 install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || )$(PIP) $(1)
 
+# Compiled modules and tests are kept whatever the environment says: each process would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A worker for each core, of one thread each: threads of torch that wait for a core take it from the others. Files in
 # their order, the long ones of examples first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-reorder
-EVERYTHING := --doctest-modules --doctest-glob='*.md' README.md docs tests graphrf
+# Examples of the first pages are run by tests/package/test_first_examples.py, as after their install command.
+EVERYTHING := --doctest-modules --doctest-glob='*.md' --ignore=docs/index.md --ignore=docs/start.md docs tests graphrf
+# Folders of which all is left to `make test-more`: their imports, such as those of torch_geometric, take seconds.
+LEFT_OUT := --ignore=tests/examples
 # What depends on the last bits of BLAS: not files and arguments, what torch computes with its own BLAS, and what draws
 # of the prior are held to, which no last bit moves.
 NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics tests/operators --doctest-glob='*.md' docs/theory \
@@ -83,7 +89,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 tests: $(READY)
-	$(PYTEST) -m "not more and not full" --durations=10 $(EVERYTHING)
+	$(PYTEST) -m "not more and not full" --durations=10 $(LEFT_OUT) $(EVERYTHING)
 
 # Types and documentation are looked at while the tests begin.
 test: style

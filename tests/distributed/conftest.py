@@ -17,6 +17,15 @@ from graphrf.distributed import parcel, sampling
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
+# Workers live as long as the session; idle ones took a twelfth of a core each to look what they are at.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
+
 
 @pytest.fixture(scope="session")
 def _compiled() -> None:
@@ -40,6 +49,7 @@ def _compiled() -> None:
 def cluster_client(_compiled: None) -> Iterator[Client]:
     """A client of two workers of one thread each, in processes of their own; not the current client."""
     with (
+        dask.config.set(QUIET),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
@@ -47,12 +57,12 @@ def cluster_client(_compiled: None) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _mortal(_compiled: None) -> Iterator[Client]:
     # Some time after a death a cluster looks whether a worker of that name is there, and else gives the name up,
     # though its next one may have been killed this moment.
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
+        dask.config.set({**QUIET, "distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,

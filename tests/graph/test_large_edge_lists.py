@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrf.graph.files import text_files
@@ -64,7 +64,6 @@ def some_text(rng):
     return (rng.choice(["\n", "\n", "\r\n"]).join(lines) + rng.choice(["\n", "\n", "", "\n\n"])).encode()
 
 
-@settings(max_examples=300)
 @given(st.integers(0, 2**64 - 1))
 def test_both_ways_to_read_an_edge_list_agree(tmp_path_factory, seed):
     rng = random.Random(seed)
@@ -95,9 +94,9 @@ def by_loop(monkeypatch):
 
 
 def test_the_texts_take_both_ways(tmp_path, by_loop):
-    for seed in range(200):
+    for seed in range(60):
         check(tmp_path / "edges.csv", some_text(random.Random(seed)))
-    assert 40 < sum(by_loop[::2]) < 160
+    assert 12 < sum(by_loop[::2]) < 48
     assert not any(by_loop[1::2])
 
 

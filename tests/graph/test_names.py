@@ -82,8 +82,11 @@ def test_what_is_known_to_be_a_position_is_an_array_as_any_other():
     assert type(grf.Graph(np.eye(2), nodes=["a", "b"]).index(["b"])) is np.ndarray
 
 
-def _mean(gp, seen, asked):
-    return gp.fit(seen, [0.0, 2.0, 1.0]).predict(asked)
+KNOWN = {"kernel": grf.Diffusion(), "output_scale": 1.0, "optimize": False, "seed": 0}
+
+
+def _fitted(graph, seen, method="auto"):
+    return grf.GraphGPRegressor(graph, method=method, noise=0.1, **KNOWN).fit(seen, [0.0, 2.0, 1.0])
 
 
 # What takes nodes of a graph: the result for some nodes, by a seed where there is one.
@@ -98,24 +101,14 @@ TAKING_NODES = {
     ),
     "subgraph": lambda graph, seen, asked: graph.subgraph(asked).adjacency.toarray(),
     "local_pagerank": lambda graph, seen, asked: local_pagerank(graph, asked, seed=0).scores.toarray(),
-    "regression by the series": lambda graph, seen, asked: _mean(
-        grf.GraphGPRegressor(graph, seed=0, method="series"), seen, asked
-    ),
-    "regression by features": lambda graph, seen, asked: _mean(
-        grf.GraphGPRegressor(graph, seed=0, method="features"), seen, asked
-    ),
-    "prior covariance": lambda graph, seen, asked: (
-        grf.GraphGPRegressor(graph, seed=0).fit(seen, [0.0, 2.0, 1.0]).prior_covariance(asked)
-    ),
-    "draws": lambda graph, seen, asked: (
-        grf.GraphGPRegressor(graph, seed=0, method="features")
-        .fit(seen, [0.0, 2.0, 1.0])
-        .sample(asked, n_samples=2, seed=0)
-    ),
+    "regression by the series": lambda graph, seen, asked: _fitted(graph, seen, "series").predict(asked),
+    "regression by features": lambda graph, seen, asked: _fitted(graph, seen, "features").predict(asked),
+    "prior covariance": lambda graph, seen, asked: _fitted(graph, seen).prior_covariance(asked),
+    "draws": lambda graph, seen, asked: _fitted(graph, seen, "features").sample(asked, n_samples=2, seed=0),
     "classification": lambda graph, seen, asked: (
-        grf.GraphGPClassifier(graph, seed=0).fit(seen, ["a", "b", "a"]).predict_proba(asked)
+        grf.GraphGPClassifier(graph, **KNOWN).fit(seen, ["a", "b", "a"]).predict_proba(asked)
     ),
-    "dense regression": lambda graph, seen, asked: _mean(ExactGraphGP(graph), seen, asked),
+    "dense regression": lambda graph, seen, asked: ExactGraphGP(graph).fit(seen, [0.0, 2.0, 1.0]).predict(asked),
 }
 
 

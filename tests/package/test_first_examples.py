@@ -89,13 +89,13 @@ def test_the_first_examples_run_after_the_install_command_of_their_page(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("code", ["grf.from_mesh('part.stl')", "import plotly", "import pandas"])
-def test_what_another_extra_brings_is_not_found(code, tmp_path):
+def test_what_another_extra_brings_is_not_found(tmp_path):
     pytest.importorskip("trimesh")
     pytest.importorskip("pandas")
     pytest.importorskip("plotly")
     (tmp_path / "part.stl").write_text("OFF")
-    (tmp_path / "page.md").write_text(f">>> import graphrf as grf\n>>> {code}\n")
+    uses = (">>> grf.from_mesh('part.stl')", ">>> import plotly", ">>> import pandas")
+    (tmp_path / "page.md").write_text("\n".join([">>> import graphrf as grf", *uses, ""]))
     done = _run([tmp_path / "page.md"], "gp,plot", tmp_path)
-    assert done.returncode == 1
-    assert "ImportError" in done.stdout or "ModuleNotFoundError" in done.stdout
+    assert done.returncode == len(uses)
+    assert len(re.findall(r"(?:Import|ModuleNotFound)Error: ", done.stdout)) >= len(uses)

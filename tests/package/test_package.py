@@ -138,42 +138,6 @@ def test_every_library_that_is_imported_is_declared():
             assert name[module] in _installed_by(project["optional-dependencies"][extra]), (module, extra)
 
 
-def _definitions(tree):
-    """Names that a module defines at its top, in branches of `if` and `try` too."""
-    found = set()
-    for top in tree.body:
-        for node in ast.walk(top) if isinstance(top, ast.If | ast.Try) else [top]:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return found
-
-
-@CHECKOUT
-def test_names_are_imported_from_the_file_that_defines_them():
-    files = [path for path in (ROOT / "graphrf").rglob("*.py") if path.name != "__init__.py"]
-    trees = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
-        for path in files
-    }
-    defined = {module: _definitions(tree) for module, tree in trees.items()}
-    for importer, tree in trees.items():
-        files_at_hand = {}
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom):
-                continue
-            for alias in node.names:
-                files_at_hand[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                if node.module in defined and alias.name not in defined[node.module]:
-                    raise AssertionError(f"{importer} imports {alias.name} from {node.module}")
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                module = files_at_hand.get(node.value.id)
-                assert module not in defined or node.attr in defined[module], f"{importer}: {module}.{node.attr}"
-
-
 @CHECKOUT
 def test_every_folder_of_code_is_a_package():
     folders = {path.parent for path in (ROOT / "graphrf").rglob("*.py")}

@@ -110,15 +110,24 @@ CITY = np.array([[-122.30, 37.80], [-122.25, 37.80], [-122.27, 37.84]])
 )
 def test_degrees_are_recognised_and_keep_their_shape(places, degrees):
     places = np.asarray(places, dtype=float)
+    stretch = 1 / np.cos(np.radians(places[:, 1].mean()))
+    ax = plot.plot_edges([places], [1.0])
+    assert ax.get_aspect() == (pytest.approx(stretch) if degrees else 1)
+    assert ax.get_xlabel() == ("longitude (°)" if degrees else "")
+
+
+@pytest.mark.parametrize(("places", "degrees"), [(CITY, True), ([[0.0, 0.1], [1.0, 0.5]], False)])
+def test_maps_of_nodes_recognise_degrees_as_those_of_edges_do_unless_it_is_said(places, degrees):
+    places = np.asarray(places)
     values, line = np.ones(len(places)), [[0, 1]]
     stretch = 1 / np.cos(np.radians(places[:, 1].mean()))
-    for ax in (plot.plot_graph_signal(places, line, values), plot.plot_edges([places], [1.0])):
-        assert ax.get_aspect() == (pytest.approx(stretch) if degrees else 1)
-        assert ax.get_xlabel() == ("longitude (°)" if degrees else "")
+    for geographic in (None, True, False):
+        shown = degrees if geographic is None else geographic
+        ax = plot.plot_graph_signal(places, line, values, geographic=geographic)
+        assert ax.get_aspect() == (pytest.approx(stretch) if shown else 1)
+        assert ax.get_xlabel() == ("longitude (°)" if shown else "")
     ax = plot.plot_map_posterior(places, line, values, values).axes[0]
     assert ax.get_aspect() == (pytest.approx(stretch) if degrees else 1)
-    said = plot.plot_graph_signal(places, line, values, geographic=not degrees)
-    assert said.get_xlabel() == ("" if degrees else "longitude (°)")
 
 
 def test_what_a_map_says_of_its_coordinates_is_believed():

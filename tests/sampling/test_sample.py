@@ -87,33 +87,6 @@ def _projections(graph, kernel, survival):
     return left, right, root
 
 
-def _draws(graph, sampler, kernel, left, right, change=lambda phi: phi):
-    """Projections left Phi right^T, and the same of the Gram matrix without its diagonal."""
-
-    def draw(round_index, n):
-        rows = np.empty((n, 2 * left.shape[0]))
-        for i in range(n):
-            seed = round_index * 10**6 + i
-            features = grf.sample_features(graph, sampler, seed=seed, n_threads=1, dtype="float64")
-            phi = change(features.matrix(kernel).toarray())
-            gram = phi @ phi.T
-            np.fill_diagonal(gram, 0.0)
-            rows[i] = np.concatenate(
-                [np.einsum("pi,ij,pj->p", left, phi, right), np.einsum("pi,ij,pj->p", left, gram, right)]
-            )
-        return rows
-
-    return draw
-
-
-def _truth(left, right, root):
-    gram = root @ root.T
-    np.fill_diagonal(gram, 0.0)
-    return np.concatenate(
-        [np.einsum("pi,ij,pj->p", left, root, right), np.einsum("pi,ij,pj->p", left, gram, right)]
-    )
-
-
 def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     sampler = grf.RandomWalks(4, grf.Stratified(0.2))
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]

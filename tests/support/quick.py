@@ -58,10 +58,9 @@ SLOW = {
     "tests/pagerank/walks/test_torch_pooled.py::test_pools_on_another_device": "counts of the compiled loops",
     "tests/sampling/test_device.py::test_records_that_grow": "features on another device are the same",
     "tests/sampling/test_device.py::test_what_leaves": "features on another device are the same",
-    "tests/sampling/powers/test_powers.py::test_the_unbiasedness_test_notices_picks": "lost weight is noticed",
     "tests/sampling/test_products.py::test_the_excess": "a product and the Gram matrix of two are unbiased",
-    "tests/sampling/test_products.py::test_the_unbiasedness_test_notices": "lost weight, test_powers.py",
-    "tests/sampling/walks/test_auto_lengths.py::test_the_variance_of_features": "such features are unbiased",
+    "tests/sampling/test_products.py::test_the_unbiasedness_test_notices": "tests/statistics",
+    "tests/sampling/walks/test_auto_lengths.py::test_the_variance_of_features": "tests/statistics",
     "tests/transforms/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
     "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
     "tests/sampling/test_sample.py::test_couplings_lower_the_gram": "the couplings of tests/statistics",
@@ -79,6 +78,10 @@ SLOW = {
     "tests/euclidean/gp/test_variational.py::test_far_from": "the sparse spectrum, tests/euclidean/gp/test_gp.py",
     "tests/pagerank/test_estimates.py::test_exact_steps": "intervals cover at their rate there",
     "tests/cli/test_demo.py::test_same_seed": "the same seed gives the same bits, tests/gp/test_regression.py",
+    "tests/gp/hyperparameters/test_explore_latent.py::test_points_have": "the tempered posterior, test_explore.py",
+    "tests/gp/hyperparameters/test_sampled_rows.py::test_rows_do_not": "ends of lengthscales there",
+    "tests/gp/hyperparameters/test_sampled_rows.py::test_intervals": "ends of lengthscales there",
+    "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",
 }
 
 # The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
@@ -116,13 +119,11 @@ GRIDS = {
     "tests/pagerank/test_unbiased.py::test_unweighted_graph": 3,
     "tests/pagerank/walks/test_loops.py::test_walkers_are_dealt": 2,
     "tests/pagerank/walks/test_torch_pooled.py::test_blocks_in_chunks_of_nodes_do": 1,
-    "tests/sampling/powers/test_powers.py::test_features_and_gram_of_compressed_powers": 2,
     "tests/sampling/powers/test_torch_powers.py::test_a_block_takes": 1,
     "tests/sampling/test_device.py::test_on_another_device": 2,
     "tests/sampling/test_device.py::test_one_odd_source": 1,
     "tests/sampling/test_device.py::test_what_exceeds_the_memory_limit": 1,
     "tests/sampling/test_products.py::test_a_product_and_the_gram_matrix": 1,
-    "tests/sampling/walks/test_auto_lengths.py::test_features_are_unbiased": 1,
     "tests/sampling/walks/test_auto_lengths.py::test_the_pilot": 1,
     "tests/sampling/walks/test_auto_lengths.py::test_the_table_is": 2,
     "tests/sampling/walks/test_torch_walks.py::test_the_memory_foreseen_is_what_is": 4,
@@ -135,17 +136,19 @@ GRIDS = {
     "tests/gp/test_bad_input.py::test_units_of_y": 1,
     "tests/gp/test_precision_regression.py::test_what_is_fixed": 1,
     "tests/gp/time/test_exactness.py::test_draws_have": 1,
+    "tests/pagerank/test_unbiased.py::test_undirected_weighted": 2,
+    "tests/sampling/powers/test_torch_powers.py::test_the_record_is": 3,
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make test` leaves out."""
-    mark = pytest.mark.more
+    mark, slow = pytest.mark.more, tuple(SLOW)
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("full") or item.get_closest_marker("more"):
             continue
-        if any(item.nodeid.startswith(beginning) for beginning in SLOW):
+        if item.nodeid.startswith(slow):
             item.add_marker(mark)
         else:
             cases[item.nodeid.split("[")[0]].append(item)

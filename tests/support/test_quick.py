@@ -34,6 +34,9 @@ def test_each_test_that_is_not_full_runs_in_make_test_or_in_make_test_more() -> 
         runs = [eval(marks, {"more": more, "full": full, "hypothesis": hypothesis}) for marks in selected.values()]
         assert runs == [not (more or full), (more or hypothesis) and not full]
         assert any(runs) or full
+    # What is not even collected is all left to `make test-more`.
+    (left_out,) = re.findall(r"^LEFT_OUT := --ignore=(\S+)$", makefile, re.MULTILINE)
+    assert f"{left_out}/" in SLOW
 
 
 class Case:

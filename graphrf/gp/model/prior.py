@@ -45,10 +45,11 @@ class PenalisedMixing:
     Examples
     --------
     >>> import numpy as np, graphrf as grf
-    >>> districts = grf.datasets.load("generated-grid").graph
+    >>> districts = grf.from_edges(range(59), range(1, 60))
     >>> prior = grf.gp.HyperparameterPrior(mixing=grf.gp.PenalisedMixing.of(districts))
     >>> gp = grf.GraphGPRegressor(districts, kernel="bym2", likelihood="poisson", prior=prior, seed=0)
-    >>> gp = gp.fit(np.arange(900), np.random.default_rng(0).poisson(3.0, 900))
+    >>> places = np.arange(60)
+    >>> gp = gp.fit(places, np.random.default_rng(0).poisson(np.exp(1 + np.sin(places / 9))))
     >>> bool(0 < gp.kernel_.mixing < 1)
     True
 

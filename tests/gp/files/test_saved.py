@@ -168,9 +168,17 @@ def test_only_fitted_regressors_are_saved(grid, tmp_path):
         gp.save(3)
 
 
+@pytest.fixture(scope="module")
+def content(grid, tmp_path_factory):
+    """What a file of a regressor holds."""
+    path = tmp_path_factory.mktemp("saved") / "gp.npz"
+    grf.GraphGPRegressor(grid, seed=0).fit(NODES, Y).save(path)
+    return path.read_bytes()
+
+
 @pytest.fixture
-def file(grid, tmp_path):
-    grf.GraphGPRegressor(grid, seed=0).fit(NODES, Y).save(tmp_path / "gp.npz")
+def file(content, tmp_path):
+    (tmp_path / "gp.npz").write_bytes(content)
     return tmp_path / "gp.npz"
 
 

@@ -42,23 +42,6 @@ def frame(n=200, seed=0):
 
 
 @published
-def test_ohio_has_the_published_maximum_of_the_likelihood():
-    counties = json.loads((AREAL / "ohio_neighbours.json").read_text())
-    names = counties["counties"]
-    graph = grf.load_graph([(names[a], names[b]) for a, b in counties["edges"]])
-    car = grf.CAR(0.5)
-    model = LatentGaussianModel(
-        "cases ~ 0 + C(year) + pct_male",
-        [Nodes(graph, car, by="county"), Nodes(graph, car, by="county") * Groups("year")],
-        "poisson", exposure="pop", hyperparameters="mode", prior=None, seed=0,
-    )  # fmt: skip
-    table = model.fit(pandas.read_csv(AREAL / "ohio_lung.csv")).summary()
-    assert model.log_marginal_likelihood_ == pytest.approx(-825.1994, abs=1e-3)
-    expected = [-7.722861, -7.400958, -7.191256, 0.055420, 0.596640, 0.46538, 0.14523]
-    np.testing.assert_allclose(table["mean"], expected, atol=1e-4)
-
-
-@published
 def test_scotland_has_the_moments_of_inla():
     data = json.loads((AREAL / "scotland_lip.json").read_text())
     edges = np.array(json.loads((AREAL / "scotland_connected.json").read_text())["edges"])

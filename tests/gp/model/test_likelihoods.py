@@ -14,8 +14,8 @@ from tests.support.elliptical_slice import elliptical_slices
 
 SMOOTH = grf.Matern(nu=2.0, lengthscale=8.0)
 EVERY = list(LIKELIHOODS)
-# Those that are trained in seconds, one of each kind.
-QUICK = ("poisson", "binomial", "gamma", "student_t")
+# With a logarithmic link and exposures, and one that is not log-concave.
+QUICK = ("poisson", "student_t")
 TRUE = {
     "negative_binomial": {"dispersion": 0.3},
     "student_t": {"scale": 0.3, "df": 4.0},
@@ -60,7 +60,10 @@ def observed(name, signal, n=120, seed=0):
 )
 def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     nodes, y, beside = observed(name, signal, n=400 if name == "bernoulli" else 150)  # a class says least
-    gp = grf.GraphGPRegressor(grid, kernel=grf.Matern(nu=2.0), likelihood=name, seed=0).fit(nodes, y, **beside)
+    settings = {"kernel": grf.Matern(nu=2.0), "likelihood": name, "seed": 0}
+    if name in QUICK:
+        settings["hyperparameters"] = "mode"  # which is too narrow for two of the others
+    gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     assert gp.converged_
     mean, std = gp.predict(latent=True, return_std=True)
     assert np.corrcoef(mean, signal)[0, 1] > 0.5
@@ -115,7 +118,8 @@ def test_covariates_are_effects_beside_the_graph(grid, signal):
     covariate = rng.standard_normal(196)
     nodes = np.repeat(np.arange(196), 2)
     y = rng.poisson(np.exp(0.5 * signal + 0.7 * covariate)[nodes])
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=covariate, likelihood="poisson", seed=0).fit(nodes, y)
+    settings = {"kernel": SMOOTH, "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(grid, mean=covariate, **settings).fit(nodes, y)
     assert abs(gp.trend_[0] - 0.7) < 0.15
     table = gp.coefficients_
     assert table.std.shape == (2,)
@@ -141,7 +145,8 @@ def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
 
 def test_files_keep_likelihood_and_predictions(grid, signal, tmp_path):
     nodes, y, beside = observed("negative_binomial", signal)
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="negative_binomial", seed=0).fit(nodes, y, **beside)
+    settings = {"kernel": SMOOTH, "likelihood": "negative_binomial", "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
     assert loaded.likelihood_ == gp.likelihood_
@@ -216,15 +221,15 @@ def test_all_zeros_and_separable_classes_have_a_posterior(grid):
     probability = ones.predict()
     assert ((probability > 0.8) & (probability < 1)).all()
     halves = (np.arange(196) % 14 < 7).astype(float)
-    split = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="bernoulli", seed=0).fit(
-        np.arange(0, 196, 2), halves[::2]
-    )
+    settings = {"kernel": SMOOTH, "likelihood": "bernoulli", "hyperparameters": "mode", "seed": 0}
+    split = grf.GraphGPRegressor(grid, **settings).fit(np.arange(0, 196, 2), halves[::2])
     assert np.isfinite(split.predict()).all()
 
 
 def test_log_densities_are_those_of_draws(grid, signal):
     nodes, y, beside = observed("poisson", signal)
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood="poisson", seed=0).fit(nodes, y, **beside)
+    settings = {"kernel": SMOOTH, "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     found = gp.log_density([3, 90], [2.0, 0.0], exposure=[1.0, 3.0])
     rate = np.exp(gp.sample([3, 90], 20_000, seed=0)) * [1.0, 3.0]
     np.testing.assert_allclose(found, np.log(poisson.pmf([2, 0], rate).mean(axis=0)), atol=0.03)
@@ -312,8 +317,8 @@ def test_scores_of_honest_predictions():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", EVERY)
-def test_intervals_over_draws_of_the_prior(grid, name):
+@pytest.mark.parametrize("name", ["poisson", "bernoulli", "student_t", "zero_inflated_negative_binomial"])
+def test_intervals_over_draws_of_the_prior(grid, name):  # of all, long Markov chains agree
     """60 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
     whole = SMOOTH.dense(grid)
     root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)

@@ -8,18 +8,14 @@ import pytest
 import graphrf as grf
 from graphrf.features.bounds import TruncationWarning
 from graphrf.sampling import joined
-from graphrf.sampling.powers import prepared
 from graphrf.sampling.powers.loops import power_block
-from graphrf.sampling.powers.prepared import PreparedPowers, relabelled
+from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.powers.selection import kth_largest
-from tests.sampling.powers.test_compression import hub_graph
-from tests.sampling.test_sample import _draws, _projections, _same, _truth
-from tests.support.sequential import assert_unbiased
+from tests.sampling.test_sample import _same
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
 FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
-ONE, FEWER = {"budget": 1, "max_length": 5}, {"budget": 4, "lengths": FALLING}
 SAMPLERS = [
     grf.ExactPowers(5),
     grf.CutPowers(4, 5),
@@ -27,15 +23,6 @@ SAMPLERS = [
     grf.CompressedPowers(4, lengths=FALLING),
 ]
 LAPLACIANS = ["normalized", "combinatorial"]
-
-
-def _irregular(weighted):
-    """A connected graph on which no projection is free of chance (float32 has no place for exact equality)."""
-    rng = np.random.default_rng(5)
-    edges = np.triu(rng.random((9, 9)) < 0.35)
-    edges[np.arange(8), np.arange(1, 9)] = True
-    adjacency = np.where(edges, rng.exponential(size=(9, 9)) if weighted else 1.0, 0.0)
-    return grf.Graph(np.triu(adjacency) + np.triu(adjacency, 1).T)
 
 
 def _series(graph, kernel, length):
@@ -169,55 +156,6 @@ def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
     assert grf.sample_features(grid, combinatorial, seed=0).laplacian == "combinatorial"
     assert grf.ExactPowers(3).resolved(grid) == grf.ExactPowers(3)
     assert grf.CutPowers(2, 3).resolved(grid) == grf.CutPowers(2, 3)
-
-
-@pytest.mark.parametrize(
-    ("which", "budgets"),
-    [("weighted", ONE), ("plain", FEWER), ("hub", ONE), ("hub", FEWER), ("combinatorial", FEWER)],
-)
-@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-def test_features_and_gram_of_compressed_powers_are_unbiased(which, budgets):
-    graph = hub_graph() if which == "hub" else _irregular(weighted=which != "plain")
-    laplacian = "combinatorial" if which == "combinatorial" else "normalized"
-    kernel = grf.RegularizedLaplacian(0.5 if which == "combinatorial" else 1.0, 2, laplacian=laplacian)
-    sampler = grf.CompressedPowers(**budgets, laplacian=laplacian)
-    left, right, root = _projections(graph, kernel, sampler.survival)
-    draw = _draws(graph, sampler, kernel, left, right)
-    assert_unbiased(draw, _truth(left, right, root), n0=400)
-
-
-@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-def test_the_unbiasedness_test_notices_lost_weight():
-    # 3 % of all entries but the diagonal.
-    sampler = grf.CompressedPowers(3, 5)
-    graph = _irregular(weighted=True)
-    left, right, root = _projections(graph, KERNEL, sampler.survival)
-
-    def change(phi):
-        return phi * np.where(np.eye(9, dtype=bool), 1.0, 0.97)
-
-    with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(_draws(graph, sampler, KERNEL, left, right, change), _truth(left, right, root), n0=1000)
-
-
-@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-def test_the_unbiasedness_test_notices_picks_that_stand_for_too_little(monkeypatch):
-    # Running sums of which 2 % are missing change nothing but the mass of a pick: which rows are read whole, and
-    # which edges are picked of the others, follows from their ratios.
-    def light(graph, laplacian):
-        matrix = relabelled(graph, laplacian)
-        cumulative = 0.98 * matrix.cumulative
-        cumulative.setflags(write=False)
-        return matrix._replace(cumulative=cumulative)
-
-    monkeypatch.setattr(prepared, "relabelled", light)
-    graph = hub_graph()
-    exact = grf.sample_features(graph, grf.CompressedPowers(graph.n_edges, 5), seed=0)
-    assert _same(exact, grf.sample_features(graph, grf.ExactPowers(5)))
-    sampler = grf.CompressedPowers(4, lengths=FALLING)
-    left, right, root = _projections(graph, KERNEL, sampler.survival)
-    with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(_draws(graph, sampler, KERNEL, left, right), _truth(left, right, root), n0=1000)
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)

@@ -223,39 +223,6 @@ def test_the_law_is_a_function_of_graph_kernel_and_sampler(karate):
     )
 
 
-@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_features_are_unbiased(weighted_graph, laplacian):
-    """On projections aligned with dropped survival weights; the control drops them."""
-    kernel = grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.5, 2, laplacian=laplacian)
-    choice = grf.AutoLengths(kernel, tol=1e-9)
-    sampler = grf.RandomWalks(4, choice, laplacian=laplacian).resolved(weighted_graph)  # once, not for every draw
-    survival = sampler.survival
-    walk = weighted_graph.walk_matrix(laplacian).toarray()
-    vectors = np.linalg.eigh(walk)[1][:, [0, -1, -2]]
-    degrees = np.where(weighted_graph.degrees > 0, weighted_graph.degrees, 1.0)
-    left = np.column_stack([degrees**-0.5, degrees**0.5, vectors]).T
-    root = kernel.dense_root(weighted_graph)
-
-    def draw(weights):
-        def run(round_index, n):
-            rows = np.empty((n, left.shape[0]))
-            for i in range(n):
-                features = grf.sample_features(
-                    weighted_graph, sampler, seed=round_index * 10**6 + i, n_threads=1, dtype="float64"
-                )
-                phi = features.matrix_from_modulation(kernel.modulation(survival.table.size, scale) * weights)
-                rows[i] = np.einsum("pi,ip->p", left, phi @ left.T)
-            return rows
-
-        return run
-
-    scale = weighted_graph.laplacian_scale(laplacian)
-    truth = np.einsum("pi,ij,pj->p", left, root, left)
-    assert_unbiased(draw(np.ones(survival.table.size)), truth, n0=300)
-    with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(draw(survival.table), truth, n0=300)
-
-
 def test_errors_at_the_door(karate):
     with pytest.raises(TypeError, match="`kernel` must be a graphrf kernel"):
         grf.AutoLengths("diffusion")

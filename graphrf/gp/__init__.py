@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
+    from graphrf.gp.model.mean_function import Coefficients as Coefficients
     from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
     from graphrf.gp.posterior.pathwise import PosteriorDraws as PosteriorDraws
     from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
-    from graphrf.gp.regression import Coefficients as Coefficients
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.terms.along import Along as Along
     from graphrf.gp.terms.groups import Groups as Groups
@@ -62,7 +62,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
-        "regression": "Coefficients GraphGPRegressor",
+        "regression": "GraphGPRegressor",
         "torch.botorch": "GraphGPModel",
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
@@ -73,6 +73,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "terms.steps": "Steps",
         "time.regression": "GraphTimeGPRegressor",
         "model.hyperparameters": "ComparedKernel",
+        "model.mean_function": "Coefficients",
         "model.prior": "HyperparameterPrior PenalisedMixing",
     },
 )

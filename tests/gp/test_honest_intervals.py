@@ -202,7 +202,7 @@ def test_twenty_observations_have_intervals_that_hold():
     """A draw is one number here, for its nodes are dependent; maximum likelihood holds 0.6 to 0.8 of them."""
     graph = grf.load_graph(nx.random_geometric_graph(200, 0.13, seed=3))
     kernel = grf.Diffusion(3.0)
-    ours = np.array([_coverages(graph, kernel, 20, seed, kernel="diffusion") for seed in range(10)])
+    ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(10)])
     former = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode"}
     theirs = np.array([_coverages(graph, kernel, 20, seed, **former) for seed in range(10)])
     assert ours[:, 0].mean() > 0.87  # the mean of 10 has a standard error of 0.02

@@ -16,7 +16,6 @@ HERE = Path(__file__).parent
 # The protocols are those of scripts beside this folder.
 sys.path[1:1] = [str(HERE.parent), str(HERE.parents[1] / "examples")]
 
-import _gp_protocol as protocol  # noqa: E402, F401
 from _machine import header, peak_gib  # noqa: E402
 
 import graphrf as grf  # noqa: E402

@@ -15,7 +15,9 @@ import argparse
 from typing import NamedTuple
 
 import numpy as np
-from _table import Shares, Spent, covered, crps, loaded, protocol, row, start
+from _table import Shares, Spent, covered, crps, loaded, row, start
+
+import _gp_protocol as protocol  # isort: skip  # found by way of _table
 
 import graphrf as grf
 from graphrf.gp import metrics

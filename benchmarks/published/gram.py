@@ -1,6 +1,6 @@
 """Are sigma-coupled walks as good as published for the Gram matrices of ten graphs?
 
-    python benchmarks/published/gram.py [--repeats 100]
+    python benchmarks/published/gram.py [--repeats 50]
 
 Figures 3 and 10 of Reid et al. 2024, by the functions of examples/gram_error.py: the relative Frobenius error
 of Phi Phi^T for the 2-regularised Laplacian, two walks from every node. The figures print no numbers; the text
@@ -21,7 +21,7 @@ import graphrf as grf
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=100, help="the paper shows 100 or more")
+    parser.add_argument("--repeats", type=int, default=50)
     options = parser.parse_args()
     start(f"Gram errors on ten graphs, two walks a node, {options.repeats} repeats")
     with Spent() as spent:

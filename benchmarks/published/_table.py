@@ -22,7 +22,7 @@ import graphrf as grf  # noqa: E402
 from graphrf.gp import metrics  # noqa: E402
 
 LEVELS = (0.5, 0.8, 0.95)
-COLUMNS = ("model", "published", "here", "50 %", "80 %", "95 %", "CPU s", "wall s", "peak GiB")
+COLUMNS = ("model", "published", "here", "coverage of 50, 80, 95 %", "CPU s (wall s)", "peak GiB")
 Shares = tuple[float, ...]
 
 
@@ -94,6 +94,6 @@ def start(title: str, *packages: str) -> None:
 
 def row(model: str, published: str, here: str, held: Shares | None, spent: Spent) -> None:
     """A row; memory is the largest of the process so far, imports and compiled loops included."""
-    shares = ["" if held is None else f"{share:.3f}" for share in held or (0.0,) * len(LEVELS)]
-    cells = [model, published, here, *shares, f"{spent.cpu:.1f}", f"{spent.wall:.1f}", f"{peak_gib():.2f}"]
+    shares = ", ".join(f"{share:.3f}" for share in held or ())
+    cells = model, published, here, shares, f"{spent.cpu:.1f} ({spent.wall:.1f})", f"{peak_gib():.2f}"
     print(f"| {' | '.join(cells)} |", flush=True)

@@ -110,34 +110,46 @@ def gaps(kind: str, graph: grf.Graph, speeds: np.ndarray, times: np.ndarray, per
         report("last value", speeds[mask], last_value(y)[mask], None, 0.0)
 
 
+# The hours of the seventh day at which forecasts start, and their steps ahead: 15, 30 and 60 minutes.
+FIRST = 6 * DAY
+STARTS = FIRST + np.arange(2, 24, 2) * 12
+AHEAD = np.array([3, 6, 12])
+
+
+def rolling(
+    gp: grf.gp.GraphTimeGPRegressor, speeds: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Means and deviations of new observations, (starts, steps ahead, sensors), and CPU seconds of each start.
+
+    The first six days are fitted, and what has come since is added by `update` before each start.
+    """
+    gp.fit(speeds[:FIRST], times=times[:FIRST])
+    at, found, seconds = FIRST, [], []
+    for now in STARTS:
+        start = time.process_time()
+        gp.update(speeds[at:now], times[at:now])
+        found.append(gp.predict(times=times[now - 1 + AHEAD], return_std="observation"))
+        seconds.append(time.process_time() - start)
+        at = now
+    return np.array([mean for mean, _ in found]), np.array([std for _, std in found]), seconds
+
+
 def forecasts(graph: grf.Graph, speeds: np.ndarray, times: np.ndarray, alone: bool) -> None:
     """15, 30 and 60 minutes ahead on the seventh day."""
-    first = 6 * DAY
-    starts = first + np.arange(2, 24, 2) * 12
-    ahead = np.array([3, 6, 12])
-    models = regressors(graph, alone)
-    for name, gp in models.items():
+    found = {}
+    for name, gp in regressors(graph, alone).items():
         start = time.process_time()
-        gp.fit(speeds[:first], times=times[:first])
-        print(f"forecast: {name} fitted in {time.process_time() - start:.1f} CPU s", flush=True)
-    found: dict[str, list[tuple[np.ndarray, np.ndarray, float]]] = {name: [] for name in models}
-    at = first
-    for now in starts:
-        for name, gp in models.items():
-            start = time.process_time()
-            gp.update(speeds[at:now], times[at:now])
-            mean, std = gp.predict(times=times[now - 1 + ahead], return_std="observation")
-            found[name].append((mean, std, time.process_time() - start))
-        at = now
-    usual = np.nanmean(speeds[:first].reshape(6, DAY, -1), axis=0)
-    for k, steps in enumerate(ahead):
-        print(f"forecast, {5 * steps} minutes ahead, {starts.size} times:")
-        truth = speeds[starts - 1 + steps]
-        for name, results in found.items():
-            mean, std = (np.array([result[j][k] for result in results]) for j in range(2))
-            report(name, truth, mean, std, float(np.median([result[2] for result in results])))
-        report("mean of the time of day", truth, usual[(starts - 1 + steps) % DAY], None, 0.0)
-        report("last value", truth, speeds[starts - 1], None, 0.0)
+        found[name] = rolling(gp, speeds, times)
+        spent = time.process_time() - start - sum(found[name][2])
+        print(f"forecast: {name} fitted in {spent:.1f} CPU s", flush=True)
+    usual = np.nanmean(speeds[:FIRST].reshape(6, DAY, -1), axis=0)
+    for k, steps in enumerate(AHEAD):
+        print(f"forecast, {5 * steps} minutes ahead, {STARTS.size} times:")
+        truth = speeds[STARTS - 1 + steps]
+        for name, (mean, std, seconds) in found.items():
+            report(name, truth, mean[:, k], std[:, k], float(np.median(seconds)))
+        report("mean of the time of day", truth, usual[(STARTS - 1 + steps) % DAY], None, 0.0)
+        report("last value", truth, speeds[STARTS - 1], None, 0.0)
 
 
 def main() -> None:

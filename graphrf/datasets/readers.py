@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrf._base.files.json_text import parsed
 from graphrf.datasets import shapes
 from graphrf.graph.builders import from_edges, from_mesh
 from graphrf.graph.files import text_files
@@ -149,6 +150,16 @@ def _metr_la(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     }
 
 
+def _areal(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
+    table = parsed(text_files.read_text(files[0]))
+    first, second = np.array(table["edges"], dtype=np.int64) - 1
+    return {
+        "graph": from_edges(first, second, n_nodes=len(table["y"])),
+        "targets": np.array(table["y"], dtype=np.int64),
+        "extra": {"expected": np.array(table["E"], dtype=float), "outdoor": np.array(table["x"], dtype=float)},
+    }
+
+
 def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     columns: list[str] = entry["columns"]
     _, rows = _table_cells(files[0], header=entry.get("header", False), delimiter=entry.get("delimiter", ","))
@@ -206,6 +217,7 @@ READERS = {
     "san_jose": _san_jose,
     "pems_bay": _pems_bay,
     "metr_la": _metr_la,
+    "areal": _areal,
     "table": _table,
     "generated": _generated,
 }

@@ -59,7 +59,7 @@ class Dataset:
         Where the files are published.
     extra : dict
         Further data: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`; of
-        traffic `speeds`, `times`.
+        traffic `speeds`, `times`; of districts `expected` and covariates.
 
     Examples
     --------

@@ -1,0 +1,68 @@
+"""The published benchmarks: their measures of coverage, and the data of the smallest."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+from tests.support.real_data import needs_data
+
+pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
+PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published"
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Imports a script by its name, as its neighbours do."""
+    monkeypatch.syspath_prepend(PUBLISHED)  # which puts back the path that scripts change
+    return importlib.import_module
+
+
+def test_counts_of_a_calibrated_model_are_covered_as_often_as_stated(published):
+    rates = np.repeat([0.3, 2.0, 40.0], 2_000)
+    y = poisson.rvs(rates, random_state=0)
+    mass = poisson.pmf(y, rates)
+    loo = SimpleNamespace(log_density=np.log(mass), pit=poisson.cdf(y, rates) - 0.5 * mass)
+    held = published("_table").covered_counts(loo)
+    np.testing.assert_allclose(held, (0.5, 0.8, 0.95), atol=0.02)
+
+
+def test_the_crps_of_normal_predictions_is_that_of_many_draws(published):
+    table = published("_table")
+    y, mean, std = np.array([0.3, -2.0]), np.array([0.0, 1.0]), np.array([1.0, 0.5])
+    draws = mean + std * np.random.default_rng(0).standard_normal((100_000, 2))
+    assert table.crps(y, mean, std) == pytest.approx(table.metrics.crps(y, draws), abs=0.01)
+
+
+def test_what_is_left_out_is_predicted_from_the_rest(published):
+    rng = np.random.default_rng(0)
+    root, y = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    covariance = root @ root.T + np.eye(6)
+    mean, std = published("traffic_san_jose").left_out(covariance, y, 0.7)
+    for i in range(6):
+        rest = np.delete(np.arange(6), i)
+        weights = np.linalg.solve(covariance[np.ix_(rest, rest)], covariance[rest, i])
+        assert mean[i] == pytest.approx(0.7 + weights @ (y[rest] - 0.7))
+        assert std[i] == pytest.approx(np.sqrt(covariance[i, i] - weights @ covariance[rest, i]))
+
+
+@needs_data
+def test_the_districts_are_those_of_the_case_study(published):
+    graph, frame = published("lip_cancer").districts()
+    assert (graph.n_nodes, graph.n_edges) == (56, 132)
+    assert (frame["y"].sum(), round(frame["e"].sum(), 1), frame["x"].max()) == (536, 536.2, pytest.approx(2.4))
+    assert graph.adjacency[[0]].indices.tolist() == [4, 8, 10, 18]
+
+
+def test_a_script_without_its_data_says_why_it_skips(published, monkeypatch, capsys):
+    monkeypatch.setenv("GRAPHRF_DATA_DIR", "nowhere")
+    with pytest.raises(SystemExit) as stop:
+        published("ohio_lung").main()
+    assert stop.value.code == 0
+    assert "skipped: set GRAPHRF_DATA_DIR to a folder that holds areal/ohio_lung.csv" in capsys.readouterr().out

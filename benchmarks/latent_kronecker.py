@@ -19,7 +19,8 @@ that of sensors is one of
 - `two-of-time`: the same, and a kernel of time that is the sum of Matern 1/2 and 5/2;
 - `free`: a covariance of rank 10 plus a diagonal, all trained, without the graph (`IndexKernel`).
 
-`GraphTimeGPRegressor` has all its defaults.
+`GraphTimeGPRegressor` has all its defaults, and is fitted twice, since the first fit includes compilation. The
+figures are in docs/benchmarks.md.
 """
 
 from __future__ import annotations

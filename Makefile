@@ -114,11 +114,15 @@ test-browser: docs demo
 	$(BIN)/python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 
 # Test suites of other libraries, on graphrf, and graphrf with other libraries: docs/neighbours.md has what they say.
-# It installs these libraries, and takes some ten minutes.
+# It installs these libraries, GeometricKernels in an environment of its own, since it needs numpy < 2.4, and takes some
+# twenty minutes.
 test-neighbours: $(READY)
 	$(PIP) -r checks/neighbours/requirements.txt
+	@test -x .venv-geometric/bin/python || $(PYTHON) -m venv .venv-geometric
+	.venv-geometric/bin/python -m pip install -qq --disable-pip-version-check -r checks/neighbours/geometric.txt -e '.[geometric,test]'
 	@failed=0; for script in checks/neighbours/*.py; do \
-		echo "$$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || { echo "failed: $$script"; failed=1; }; \
+		case $$script in *geometric.py) python=.venv-geometric/bin/python;; *) python=$(BIN)/python;; esac; \
+		echo "$$script"; OMP_NUM_THREADS=1 $$python $$script || { echo "failed: $$script"; failed=1; }; \
 	done; exit $$failed
 
 # Fields in PyMC, Bambi and NumPyro (docs/bridges.md), in an environment of their own: PyTensor needs an older numba than
@@ -138,4 +142,4 @@ release: $(READY)
 	$(BIN)/python checks/release.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bridges build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out
+	rm -rf $(VENV) .venv-bridges .venv-geometric build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache out

@@ -59,7 +59,7 @@ def sweep(  # type: ignore[no-untyped-def]
         if data.size == 0 and width == 1:  # of several vectors only a graph without edges has none
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
-            step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, none, none, no_units)
+            step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)
         for c in range(width):
             change[block, c] = lost[block, c] = 0.0
         for i in range(row, stop):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior import by_rows
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.spectral_solver import SpectralCG
 from graphrf.gp.routes.costs import (
@@ -17,6 +16,7 @@ from graphrf.gp.routes.costs import (
     choose_method,
     choose_solver,
 )
+from graphrf.gp.routes.covariance import Covariance
 from graphrf.operators.solvers import ConjugateGradients
 from tests.support.dense_gp import dense_posterior
 
@@ -460,8 +460,8 @@ def test_stopped_solves_are_reported(big_grid):
 
 def test_means_at_all_nodes_are_made_once(grid, monkeypatch):
     made = []
-    products = by_rows.root_values
-    monkeypatch.setattr(by_rows, "root_values", lambda *given: made.append(1) or products(*given))
+    values = Covariance.root_values
+    monkeypatch.setattr(Covariance, "root_values", lambda *given: made.append(1) or values(*given))
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, noise=0.1, method="series", seed=0)
     gp.fit([0, 5, 9], [1.0, -1.0, 0.5])
     everywhere = gp.predict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
 from graphrf.gp.posterior.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.gp.posterior.rounding import positive_semidefinite
-from graphrf.gp.routes.covariance import Covariance, root_values, shared_variances
+from graphrf.gp.routes.covariance import Covariance, shared_variances
 from graphrf.gp.routes.rows import RootRows, slices
 from graphrf.operators.solvers import CholeskySolver, IterativeSolver, Solution
 
@@ -161,8 +161,11 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        spread_together([self])
-        result = self._spread[0][nodes] + self._basis[nodes] @ self.coefficients + self._offset
+        values, applied = self._spread
+        if not applied:  # however few nodes are asked for, a product has them all
+            values = self.covariance.root_values(np.arange(values.shape[0]), values)
+            self._spread = values, True
+        result = values[nodes] + self._basis[nodes] @ self.coefficients + self._offset
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(result)
@@ -389,15 +392,6 @@ class Posterior:
             _report(solution, "the deviations")
             solved.append(solution.value)
         return np.hstack(solved)
-
-
-def spread_together(posteriors: Sequence[Posterior]) -> None:
-    """Find E F_u^T A^-1 (y - H_u beta) at all nodes, once, for all that lack it: few nodes would take as long."""
-    lacking = [each for each in posteriors if not each._spread[1]]
-    if lacking:
-        values = root_values([each.covariance for each in lacking], [each._spread[0] for each in lacking])
-        for each, own in zip(lacking, values, strict=True):
-            each._spread = own, True
 
 
 def _report(solution: Solution, what: str) -> None:

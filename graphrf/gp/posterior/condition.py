@@ -300,7 +300,7 @@ def _conjugate_gradients(
         series = covariance.series
         return SpectralCG(
             graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
-            rough=None if series is None else series.whole.rough, step=step, n_threads=n_threads, **options,
+            rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
         )  # fmt: skip
     require_memory(8.0 * 4 * _PRECONDITIONER_RANK * observations.nodes.size, what, way_out)
     rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from

@@ -132,7 +132,7 @@ class MarginalMixture(NamedTuple):
         return found
 
     def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
-        """Those of a few nodes, all at once."""
+        """Quantiles of a few nodes, all at once."""
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
         each = mean + std * ndtri(levels)

@@ -12,7 +12,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.by_rows import N_DRAWS, Posterior, spread_together
+from graphrf.gp.posterior.by_rows import N_DRAWS, Posterior
 from graphrf.gp.routes.covariance import shared_variances
 from graphrf.operators.solvers import Solution
 
@@ -70,7 +70,7 @@ class MixturePosterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        result = self._average(self._each_means(nodes))
+        result = self._average([part.means(nodes) for part in self._parts])
         if bar is not None:
             bar.update(nodes.size)
         return result
@@ -94,13 +94,13 @@ class MixturePosterior:
             own = self._each_variances(nodes, bar)
         else:
             own = [variances[nodes] for variances in self._each_sampled(rng, bar)]
-        means = self._each_means(nodes)
+        means = [part.means(nodes) for part in self._parts]
         return list(zip(self._p.tolist(), means, own, strict=True))
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
         result = self._average([part.covariances(nodes) for part in self._parts])
-        means = np.array(self._each_means(nodes))
+        means = np.array([part.means(nodes) for part in self._parts])
         away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
         return np.asarray(result + np.einsum("cqp,crp->qr", away, away))
 
@@ -166,16 +166,12 @@ class MixturePosterior:
             each.append(part.variances(nodes, bar, prior))
         return each
 
-    def _each_means(self, nodes: np.ndarray) -> list[np.ndarray]:
-        spread_together([part for part in self._parts if isinstance(part, Posterior)])
-        return [part.means(nodes) for part in self._parts]
-
     def _average(self, values: Any) -> np.ndarray:
         return np.asarray(np.tensordot(self._p, np.asarray(values), axes=1))
 
     def _between(self, nodes: np.ndarray) -> np.ndarray:
         """The variance of the parts' means, shape (q, p)."""
-        means = np.array(self._each_means(nodes))
+        means = np.array([part.means(nodes) for part in self._parts])
         return self._average(np.square(means - self._average(means)))
 
 

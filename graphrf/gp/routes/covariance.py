@@ -20,12 +20,7 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.operators.factor import Factor
 from graphrf.operators.precision.factor import PrecisionFactor
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.operators.series.chebyshev_sums import (
-    ChebyshevSum,
-    products_side_by_side,
-    shared_blocks,
-    shared_diagonals,
-)
+from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks, shared_diagonals
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
@@ -60,10 +55,9 @@ class SeriesSource:
     def __call__(self, nodes: np.ndarray) -> SeriesFactor:
         return self._all.take(nodes)
 
-    @property
-    def whole(self) -> ChebyshevSum:
-        """F among all nodes."""
-        return self._all.whole(self.modulation)
+    def rough(self, tol: float) -> ChebyshevSum:
+        """F among all nodes, with an error of `tol` at most in operator norm."""
+        return self._all.rough(self.modulation, tol)
 
     @cached_property
     def square(self) -> ChebyshevSum:
@@ -237,10 +231,10 @@ class Covariance:
 
         That is at most `tol` in operator norm.
         """
-        series = self._exact_series
-        if self.exact or series is None:
+        exact = self._exact
+        if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
             return self.root_values
-        rough, root = series.rough(tol), np.sqrt(self._exact.amplitude)
+        rough, root = exact._source.rough(tol), np.sqrt(exact.amplitude)
 
         def values(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
             every = rough(x)
@@ -252,30 +246,6 @@ class Covariance:
     def root_values(self, nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         """E_q x at any nodes, with their exact rows E_q, for x of shape (N, p)."""
         return self.exact_rows(nodes).apply(x)
-
-    @property
-    def _exact_series(self) -> ChebyshevSum | None:
-        """E among all nodes, before the amplitude's root multiplies it, if that is a sum of polynomials."""
-        source = self._exact._source
-        return source.whole if isinstance(source, SeriesSource) and not self._exact._normalize else None
-
-
-def root_values(covariances: Sequence[Covariance], blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """E x at all nodes for each covariance and its own x, (N, p): series of one Laplacian in common panels."""
-    found: list[np.ndarray | None] = [None] * len(blocks)
-    alike: dict[int, list[tuple[int, ChebyshevSum]]] = {}
-    for number, covariance in enumerate(covariances):
-        series = covariance._exact_series
-        if series is None:
-            found[number] = covariance.root_values(np.arange(blocks[number].shape[0]), blocks[number])
-        else:
-            alike.setdefault(id(series.doubled), []).append((number, series))
-    for members in alike.values():
-        numbers = [number for number, _ in members]
-        products = products_side_by_side([series for _, series in members], [blocks[i] for i in numbers])
-        for number, product in zip(numbers, products, strict=True):
-            found[number] = np.sqrt(covariances[number]._exact.amplitude) * product
-    return [each for each in found if each is not None]
 
 
 def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:

@@ -135,7 +135,7 @@ class Series:
         return list(ordered_map(lambda block: self._gains(block, 2)[:3], range(self.n_blocks), self.n_threads))
 
     def _gains(self, block: int, kept: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Those of one block, and the covariances that are predicted at the last so many times, as triangles."""
+        """`gains` of one block, and predicted covariances of the last so many times, as triangles."""
         n_times = self.noise.size
         gain, spread = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
         predicted = np.empty((kept, *self.first.shape))

@@ -139,7 +139,7 @@ class TimePosterior:
         inverse = (model.noise - exact[gaps]) / model.noise**2
         inverse = np.maximum(inverse, 1.0 / (prior[here[2]] + model.noise))  # what rounding may have lost
         exact[gaps] = 1.0 / inverse - model.noise
-        squares, done = np.zeros(exact.shape), 0
+        squares, done, tiny = np.zeros(exact.shape), 0, np.finfo(float).tiny
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
             _, y = self._prior(own_times, count, rng, np.arange(own_times.size))
             # The variance of draws is too small by the square of a loose solve's error.
@@ -152,7 +152,8 @@ class TimePosterior:
             squares += (errors**2).sum(axis=1)
             done += count
             found = squares / done
-            share = (found**2 / (exact + found)).sum(axis=0) / np.maximum(found.sum(axis=0), 1e-300)
+            # The draws' share of variances, for each node the mean over its times, weighted by what draws add.
+            share = (found**2 / np.maximum(exact + found, tiny)).sum(axis=0) / np.maximum(found.sum(axis=0), tiny)
             if done >= max(LEAST_DRAWS, self.n_draws * float(share.max()) ** 2):
                 break
         return np.asarray(exact + found)

@@ -92,8 +92,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         Approximate number of values used in training: runs of twelve consecutive times, evenly spread. Default:
         600 times or 20,000 values, whichever is more, and at most 60,000 values.
     n_draws : int
-        Number of draws for standard deviations if there are gaps. Their relative error is at most that of so many
-        draws, sqrt(1 / (2 n_draws)); fewer are made, 8 at least, where what is exact is the larger part.
+        Largest number of draws for standard deviations if there are gaps. Part of a variance is exact; draws, 8 at
+        least, are made until what they contribute adds a relative error of sqrt(1 / (2 n_draws)) on average.
     tol : float
         Relative residual of conjugate gradients.
     seed : int, optional

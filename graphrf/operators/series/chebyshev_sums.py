@@ -66,18 +66,17 @@ class Steps:
         now: np.ndarray,
         sign: float,
         before: np.ndarray,
-        values: np.ndarray | None = None,
+        value: float = 0.0,
         v: np.ndarray | None = None,
         units: np.ndarray = _NO_UNITS,
         rows: tuple[int, int] | None = None,
     ) -> None:
-        """Rows of before <- scale matrix now + sign before + v values; see `step_rows`."""
+        """Rows of before <- scale matrix now + sign before + value v; see `step_rows`."""
         whole = (0, before.shape[0]) if rows is None else rows
-        factors = self._none if values is None else values
-        added = v if v is not None and factors.any() else self._none
+        added = self._none if v is None or value == 0 else v
 
         def share(run: tuple[int, int]) -> None:
-            step_rows(*run, *self._arrays, scale, now, sign, before, factors, added, units)
+            step_rows(*run, *self._arrays, scale, now, sign, before, value, added, units)
 
         if self._pool is None:
             share(whole)
@@ -113,11 +112,6 @@ class ChebyshevSum:
         self._width = _WIDE if self._n_nodes <= _WIDE_NODES else LINE // doubled.dtype.itemsize
 
     @property
-    def doubled(self) -> sp.csr_array:
-        """2 M."""
-        return self._doubled
-
-    @property
     def coefficients(self) -> np.ndarray:
         """c_k, shape (degree + 1,)."""
         return self._c
@@ -147,19 +141,14 @@ class ChebyshevSum:
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """The sum times v, of shape (N,) or (N, p); a new array of that shape, and of the sum's dtype."""
         columns = v.reshape(self._n_nodes, v[:1].size)
-        return self._of_columns(columns, np.repeat(self._c[:, None], columns.shape[1], axis=1)).reshape(v.shape)
-
-    def _of_columns(self, columns: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """sum_k c_kj T_k(M) v_j for the columns of v and c."""
         result = np.empty(columns.shape, dtype=self._c.dtype)
 
         def fill(part: slice, n_threads: int) -> None:
-            own = np.ascontiguousarray(c[:, part])
-            result[:, part] = self._of_panel(_own(columns[:, part], self._c.dtype), own, n_threads)
+            result[:, part] = self._of_panel(_own(columns[:, part], self._c.dtype), n_threads)
 
         for _ in self._over_panels(columns.shape[1], fill):
             pass
-        return result
+        return result.reshape(v.shape)
 
     def of_units(self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]) -> Iterator[tuple[slice, Result]]:
         """Results of `use` for the sum's columns that belong to `nodes`, panel by panel, shape (N, at most 16).
@@ -285,22 +274,20 @@ class ChebyshevSum:
             small = self._doubled.nnz * n_columns * self.degree < _WORTH_POOL
             yield from ordered_map(lambda part: task(part, 1), parts, 1 if small else self._threads)
 
-    def _of_panel(self, v: np.ndarray, c: np.ndarray, n_threads: int) -> np.ndarray:
+    def _of_panel(self, v: np.ndarray, n_threads: int) -> np.ndarray:
         now, before = (aligned_zeros(v.shape[0], v.shape[1], self._c.dtype) for _ in range(2))
-        np.multiply(v, c[-1], out=now)
-        return self._sum(c, now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
+        np.multiply(v, self._c[-1], out=now)
+        return self._sum(now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
 
     def _of_unit_panel(self, units: np.ndarray, n_threads: int) -> np.ndarray:
         now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
         now[units, np.arange(units.size)] = self._c[-1]
         units = np.ascontiguousarray(units, dtype=np.int64)
         rows = int(units.min()), int(units.max()) + 1
-        c = np.repeat(self._c[:, None], units.size, axis=1)
-        return self._sum(c, now, before, now[:0], units, *self._reach, rows, n_threads)
+        return self._sum(now, before, now[:0], units, *self._reach, rows, n_threads)
 
     def _sum(
         self,
-        c: np.ndarray,
         now: np.ndarray,
         before: np.ndarray,
         v: np.ndarray,
@@ -315,15 +302,15 @@ class ChebyshevSum:
         matrix = self._doubled
         if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
             sum_polynomials(
-                first, last, low, high, matrix.indptr, matrix.indices, matrix.data, c, now, before, v, units
+                first, last, low, high, matrix.indptr, matrix.indices, matrix.data, self._c, now, before, v, units
             )
-            return now if c.shape[0] % 2 == 1 else before
+            return now if self.degree % 2 == 0 else before
         with Steps(matrix, now.shape[1], n_threads) as steps:
-            for k in range(c.shape[0] - 2, -1, -1):
+            for k in range(self.degree - 1, -1, -1):
                 if low.size:
                     first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
                 scale = 1.0 if k else 0.5
-                steps.step(scale, now, -1.0, before, c[k : k + 1], v, units, (first, last))
+                steps.step(scale, now, -1.0, before, float(self._c[k]), v, units, (first, last))
                 now, before = before, now
         return now
 
@@ -384,19 +371,6 @@ def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
         low[filled] = np.minimum(low[filled], np.minimum.reduceat(matrix.indices, starts))
         high[filled] = np.maximum(high[filled], np.maximum.reduceat(matrix.indices, starts) + 1)
     return np.minimum.accumulate(low[::-1])[::-1].copy(), np.maximum.accumulate(high)
-
-
-def products_side_by_side(sums: Sequence[ChebyshevSum], blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Each sum times its own block, (N, p), in panels that they share; all are of one matrix in one precision.
-
-    The bits are those of each sum by itself: a column of lower degree is 0 until its first term.
-    """
-    longest = max(sums, key=lambda each: each.degree)
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    c = np.zeros((longest.degree + 1, int(ends[-1])), dtype=longest.coefficients.dtype)
-    for each, block, end in zip(sums, blocks, ends, strict=True):
-        c[: each.degree + 1, end - block.shape[1] : end] = each.coefficients[:, None]
-    return np.split(longest._of_columns(np.hstack(blocks), c), ends[:-1], axis=1)
 
 
 def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:

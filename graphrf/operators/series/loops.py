@@ -19,17 +19,17 @@ _ROWS = 128
 
 @intrinsic(prefer_literal=True)
 def _update(  # type: ignore[no-untyped-def]
-    typingctx, width, indices, data, start, stop, scale, now, sign, before, values, v, row, column
+    typingctx, width, indices, data, start, stop, scale, now, sign, before, value, v, row, column
 ):
-    """before[row, column : column + width] <- scale (matrix now) + sign before + v values, of vector registers.
+    """before[row, column : column + width] <- scale (matrix now) + sign before + value v, of vector registers.
 
-    `values` (1, p) are numbers for each column; `v` without rows counts as zero.
+    `v` without rows counts as zero.
     """
     if not isinstance(width, types.IntegerLiteral):
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, indices, data, start, stop, scale, now, sign, before, values, v, row, column = unpacked(
+        _, indices, data, start, stop, scale, now, sign, before, value, v, row, column = unpacked(
             context, builder, signature, arguments
         )
         vectors = VectorRegisters(context, builder, width.literal_value, signature.args[6].dtype)
@@ -44,20 +44,17 @@ def _update(  # type: ignore[no-untyped-def]
         builder.store(result, total)
         n_rows = builder.extract_value(v.shape, 0)
         with builder.if_then(builder.icmp_signed(">", n_rows, ir.Constant(n_rows.type, 0))):
-            first = ir.Constant(row.type, 0)
-            factors = vectors.load(vectors.place(values, first, column))
-            added = builder.fmul(factors, vectors.load(vectors.place(v, row, column)))
+            added = builder.fmul(vectors.spread(value), vectors.load(vectors.place(v, row, column)))
             builder.store(builder.fadd(result, added), total)
         vectors.store(builder.load(total), place)
         return context.get_dummy_value()
 
-    kinds = width, indices, data, start, stop, scale, now, sign, before, values, v, row, column
-    return types.void(*kinds), generate
+    return types.void(width, indices, data, start, stop, scale, now, sign, before, value, v, row, column), generate
 
 
 @njit(nogil=True)
 def _step_column(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, data, scale, now, sign, before, values, v
+    first, last, indptr, indices, data, scale, now, sign, before, value, v
 ):
     """`step_rows` for one column, 1.5 times faster than blocks of one."""
     dense = v.size > 0
@@ -70,13 +67,13 @@ def _step_column(  # type: ignore[no-untyped-def]
             total += data[entry] * now[uint64(indices[entry])]
         total = scale * total + sign * before[i]
         if dense:
-            total += values[0] * v[i]
+            total += value * v[i]
         before[i] = total
 
 
 @njit(nogil=True)
 def _step_block(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, data, scale, now, sign, before, values, v
+    first, last, indptr, indices, data, scale, now, sign, before, value, v
 ):
     """`step_rows` for several columns."""
     p = uint64(now.shape[1])
@@ -85,34 +82,33 @@ def _step_block(  # type: ignore[no-untyped-def]
         stop = uint64(indptr[i + uint64(1)])
         c = uint64(0)
         while c + uint64(16) <= p:
-            _update(16, indices, data, start, stop, scale, now, sign, before, values, v, i, c)
+            _update(16, indices, data, start, stop, scale, now, sign, before, value, v, i, c)
             c += uint64(16)
         while c + uint64(8) <= p:
-            _update(8, indices, data, start, stop, scale, now, sign, before, values, v, i, c)
+            _update(8, indices, data, start, stop, scale, now, sign, before, value, v, i, c)
             c += uint64(8)
         while c + uint64(4) <= p:
-            _update(4, indices, data, start, stop, scale, now, sign, before, values, v, i, c)
+            _update(4, indices, data, start, stop, scale, now, sign, before, value, v, i, c)
             c += uint64(4)
         while c + uint64(2) <= p:
-            _update(2, indices, data, start, stop, scale, now, sign, before, values, v, i, c)
+            _update(2, indices, data, start, stop, scale, now, sign, before, value, v, i, c)
             c += uint64(2)
         while c < p:
-            _update(1, indices, data, start, stop, scale, now, sign, before, values, v, i, c)
+            _update(1, indices, data, start, stop, scale, now, sign, before, value, v, i, c)
             c += uint64(1)
 
 
 @njit(nogil=True, cache=True)
 def step_rows(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, data, scale, now, sign, before, values, v, units
+    first, last, indptr, indices, data, scale, now, sign, before, value, v, units
 ):
-    """Rows first .. last - 1 of before <- scale matrix now + sign before + v values.
+    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v.
 
     Parameters
     ----------
     first, last : int
     indptr, indices, data : the matrix by rows (CSR), float64
-    scale, sign : float
-    values : float64, shape (1, p), what multiplies each column of v
+    scale, sign, value : float
     now, before : float64, shape (N, p)
     v : float64, shape (N, p), or (0, p) where the columns are unit vectors, or none are added
     units : int64, shape (p,), the node of each unit vector; shape (0,) otherwise
@@ -124,13 +120,13 @@ def step_rows(  # type: ignore[no-untyped-def]
     """
     if now.shape[1] == 1:
         _step_column(
-            first, last, indptr, indices, data, scale, now.ravel(), sign, before.ravel(), values.ravel(), v.ravel()
+            first, last, indptr, indices, data, scale, now.ravel(), sign, before.ravel(), value, v.ravel()
         )
     else:
-        _step_block(first, last, indptr, indices, data, scale, now, sign, before, values, v)
+        _step_block(first, last, indptr, indices, data, scale, now, sign, before, value, v)
     for column in range(units.size):
         if first <= units[column] < last:
-            before[units[column], column] += values[0, column]
+            before[units[column], column] += value
 
 
 @njit(nogil=True, cache=True)
@@ -139,18 +135,18 @@ def sum_polynomials(  # type: ignore[no-untyped-def]
 ):
     """sum_k c_k T_k(M) v by Clenshaw's recurrence, with the matrix 2 M; the result ends in `now` or `before`.
 
-    `coefficients` (degree + 1, p) are those of each column. b_k = c_k v + 2 M b_{k+1} - b_{k+2} from degree - 1
-    down, and the sum is c_0 v + M b_1 - b_2: unlike T_k v, the partial sums need no third block. At entry `now`
-    holds c_degree v and `before` zeros. `low` and `high` say which rows a product reaches (see `ChebyshevSum`);
-    without elements they say nothing and all rows are made. Returns the rows that may differ from zero.
+    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is c_0 v + M b_1 - b_2: unlike
+    T_k v, the partial sums need no third block. At entry `now` holds c_degree v and `before` zeros. `low` and
+    `high` say which rows a product reaches (see `ChebyshevSum`); without elements they say nothing and all rows
+    are made. Returns the rows that may differ from zero.
     """
-    for k in range(coefficients.shape[0] - 2, -1, -1):
+    for k in range(coefficients.size - 2, -1, -1):
         if low.size > 0:
             first, last = min(first, low[first]), max(last, high[last - 1])
-        values = coefficients[k : k + 1]
-        added = v if np.any(values) else v[:0]  # every second one of an even or odd function
+        value = coefficients[k]
+        added = v if value != 0.0 else v[:0]  # every second one of an even or odd function
         scale = 1.0 if k > 0 else 0.5
-        step_rows(first, last, indptr, indices, data, scale, now, -1.0, before, values, added, units)
+        step_rows(first, last, indptr, indices, data, scale, now, -1.0, before, value, added, units)
         now, before = before, now
     return first, last
 
@@ -216,6 +212,6 @@ def half_moments(first, last, low, high, indptr, indices, data, now, before, mom
         cross, own = moments[2 * k - 1 : 2 * k], moments[2 * k : 2 * k + 1]
         for start in range(first, last, _ROWS):  # rows that stay in the cache
             stop = min(start + _ROWS, last)
-            step_rows(start, stop, indptr, indices, data, scale, now, -1.0, before, none, none, no_units)
+            step_rows(start, stop, indptr, indices, data, scale, now, -1.0, before, 0.0, none, no_units)
             column_products(start, stop, before, now, cross, own)
         now, before = before, now

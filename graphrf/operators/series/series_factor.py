@@ -103,9 +103,9 @@ class SeriesFactor(FactorBase):
         """
         self._known = self._modulation(f).tobytes(), ChebyshevSum(self._doubled, coefficients, self._threads)
 
-    def whole(self, f: np.ndarray) -> ChebyshevSum:
-        """F among all nodes of the graph."""
-        return self._expansion(f)
+    def rough(self, f: np.ndarray, tol: float) -> ChebyshevSum:
+        """F among all nodes of the graph, with an error of `tol` at most in operator norm."""
+        return self._expansion(f).rough(tol)
 
     def n_products(self, f: np.ndarray) -> int:
         """Sparse products that one application of F takes for this modulation."""
@@ -134,7 +134,7 @@ class SeriesFactor(FactorBase):
         with Steps(self._doubled, power.shape[1], self._threads) as steps:
             for k in range(self._max_length + 1):
                 if k:  # W = M half-length + middle
-                    steps.step(0.5 * half, power, 0.0, after, np.full((1, power.shape[1]), middle), power)
+                    steps.step(0.5 * half, power, 0.0, after, middle, power)
                     power, after = after, power
                 gradient[k] = np.vdot(self._rows(power), y)
         return gradient

@@ -13,8 +13,8 @@ from graphrf.gp.routes.covariance import Covariance
 
 ROOTS = {
     "exact": None,
-    "rough": lambda series: series.whole.rough,
-    "wrong": lambda series: lambda tol: lambda x: 0.5 * series.whole.rough(tol)(x),
+    "rough": lambda series: series.rough,
+    "wrong": lambda series: lambda tol: lambda x: 0.5 * series.rough(tol)(x),
     "nothing": lambda series: lambda tol: lambda x: 0 * x,
 }
 
@@ -72,7 +72,7 @@ def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, 
     covariance = Covariance.of(graph, kernel, 1.0, n_threads=1)
     solver = SpectralCG(
         graph, kernel, 1.0, covariance.rows(nodes), np.full(nodes.size, noise), nodes,
-        rough=covariance.series.whole.rough, tol=1e-6, max_iterations=1_000,
+        rough=covariance.series.rough, tol=1e-6, max_iterations=1_000,
     )  # fmt: skip
     assert solver.solve(np.sin(nodes / 50.0)).converged
     assert {dtype.name for dtype in counted} == {expected}
@@ -85,7 +85,7 @@ def test_the_tolerance_of_rough_roots_is_what_the_density_of_observations_allows
 
     def rough(tol):
         asked.append(tol)
-        return covariance.series.whole.rough(tol)
+        return covariance.series.rough(tol)
 
     SpectralCG(
         graph, grf.Diffusion(2.0), 2.0, covariance.rows(nodes), np.full(100, 0.5), nodes, rough=rough, tol=1e-6,

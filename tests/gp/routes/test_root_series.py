@@ -130,14 +130,12 @@ def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_c
     series = root_series(graph, grf.Matern(nu=0.5, lengthscale=3.0))
     whole = series.factor.apply(series.modulation, np.eye(400))
     for tol, dtype in ((1e-4, np.float32), (1e-7, np.float64)):
-        rough = series.factor.whole(series.modulation).rough(tol)
+        rough = series.factor.rough(series.modulation, tol)
         assert rough.degree < series.factor.n_products(series.modulation)
         values = rough(np.eye(400))
         assert values.dtype == dtype
         assert 1e-3 * tol < np.linalg.norm(values - whole, 2) <= tol
-    assert 2 * series.factor.whole(series.modulation).rough(1e-4).degree < series.factor.n_products(
-        series.modulation
-    )
+    assert 2 * series.factor.rough(series.modulation, 1e-4).degree < series.factor.n_products(series.modulation)
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -151,7 +149,7 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
     for kernel in (grf.Diffusion(3 * unit, laplacian=laplacian), grf.Diffusion(100 * unit, laplacian=laplacian),
                    grf.Matern(1.0, 30 * unit, laplacian=laplacian)):  # fmt: skip
         root = root_series(graph, kernel)
-        exact = root.factor.whole(root.modulation).rough(1e-12)
+        exact = root.factor.rough(root.modulation, 1e-12)
         single = ChebyshevSum(exact._doubled.astype(np.float32), exact.coefficients)
         whole = exact(np.eye(n))
         smooth = (whole @ np.random.default_rng(0).standard_normal((n, 16))).astype(np.float32)

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 import graphrf as grf
 from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime
+from graphrf.gp.time import posterior as time_posterior
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance
 from graphrf.gp.time.kernels import Steps
@@ -96,7 +97,8 @@ def test_deviations_without_partial_gaps_are_exact(graph, times, gaps):
     np.testing.assert_allclose(of_y**2, std**2 + NOISE)
 
 
-def test_deviations_with_gaps_are_those_of_draws(graph):
+def test_deviations_with_gaps_are_those_of_draws(graph, monkeypatch):
+    monkeypatch.setattr(time_posterior, "LEAST_DRAWS", 2_000)
     y = signal(graph, REGULAR, "cells")
     n_draws = 2_000
     _, std = fitted(graph, y, REGULAR, n_draws=n_draws, tol=1e-6).predict(NODES, AT, return_std=True)
@@ -104,6 +106,34 @@ def test_deviations_with_gaps_are_those_of_draws(graph):
     # Each ratio has a deviation of at most sqrt(2 / n_draws): a false alarm in one of 36 is below 1e-6.
     ratio = std.ravel() ** 2 / np.diag(covariance)
     assert np.abs(ratio - 1).max() < 5.6 * np.sqrt(2 / n_draws)
+
+
+def test_few_draws_do_where_most_of_a_variance_is_exact(graph, monkeypatch):
+    drawn = []
+
+    def blocks(self, n_draws, *_):
+        for block in range(n_draws // 4):
+            drawn.append(4)
+            yield np.random.default_rng(block), 4
+
+    monkeypatch.setattr(time_posterior.TimePosterior, "_draw_blocks", blocks)
+    gp = fitted(graph, signal(graph, REGULAR, "cells"), REGULAR, n_draws=400, tol=1e-6)
+    _, std = gp.predict(NODES, AT, return_std=True)
+    assert 8 <= sum(drawn) < 200
+    _, covariance = posterior(graph, signal(graph, REGULAR, "cells"), REGULAR, NODES, AT)
+    # On average ratios have deviations of sqrt(2 / 400) at most where draws contribute.
+    assert np.abs(std.ravel() ** 2 / np.diag(covariance) - 1).mean() < 5 * np.sqrt(2 / 400)
+
+
+def test_nodes_that_no_sensor_tells_of_keep_the_prior():
+    graph = grf.from_edges([0, 1, 2, 4], [1, 2, 3, 5])
+    y = np.random.default_rng(0).standard_normal((REGULAR.size, 4))
+    y[2, 1] = np.nan
+    gp = grf.gp.GraphTimeGPRegressor(graph, KERNEL, PARTS, noise=NOISE, optimize=False)
+    _, std = gp.fit(y, times=REGULAR, nodes=range(4)).predict([5], REGULAR, return_std=True)
+    near = GraphCovariance(graph, 0).block(KERNEL, np.array([5]), np.array([5]))[0, 0]
+    prior = sum(part.shared * near + part.own for part in PARTS)
+    np.testing.assert_allclose(std**2, prior)
 
 
 @pytest.mark.parametrize("gaps", ["none", "cells"])

@@ -25,7 +25,7 @@ from graphrf.operators.series.apply import (
     kernel_diagonal,
     mean_variance,
 )
-from graphrf.operators.series.chebyshev_sums import ChebyshevSum, chebyshev_step, products_side_by_side
+from graphrf.operators.series.chebyshev_sums import chebyshev_step
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from tests.support.interleaving import interleaved_results
@@ -490,12 +490,3 @@ def test_a_matrix_is_shared_while_it_is_used_and_not_kept(laplacian: str) -> Non
     del first, second
     assert kept() is None
     np.testing.assert_array_equal(SeriesFactor(graph, laplacian, max_length=3).doubled.toarray(), expected)
-
-
-def test_products_side_by_side_have_the_bits_of_each_by_itself() -> None:
-    rng = np.random.default_rng(0)
-    doubled = sp.csr_array(0.1 * GRAPH.adjacency)
-    sums = [ChebyshevSum(doubled, rng.standard_normal(n)) for n in (6, 41, 40, 1)]
-    blocks = [rng.standard_normal((GRAPH.n_nodes, p)) for p in (1, 3, 20, 2)]
-    for each, block, product in zip(sums, blocks, products_side_by_side(sums, blocks), strict=True):
-        np.testing.assert_array_equal(product, each(block))

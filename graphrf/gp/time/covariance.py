@@ -132,18 +132,28 @@ class Series:
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of each block."""
-        return list(ordered_map(lambda block: self._gains(block, 2)[:3], range(self.n_blocks), self.n_threads))
+        return list(ordered_map(self._gains, range(self.n_blocks), self.n_threads))
 
-    def _gains(self, block: int, kept: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """`gains` of one block, and predicted covariances of the last so many times, as triangles."""
+    def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n_times = self.noise.size
         gain, spread = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
-        predicted = np.empty((kept, *self.first.shape))
+        predicted = self._predicted(slice(None), self.first, self.readout(block), gain, spread, 2)
+        return gain, spread, conditioned(predicted[(n_times - 1) % 2], gain[-1], spread[-1])
+
+    def _predicted(
+        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, kept: int
+    ) -> np.ndarray:
+        """Covariances that are predicted at the last `kept` of some times, given that at the first of them.
+
+        They are triangles; that of the i-th time is at i modulo `kept`. `gain` and `spread` are filled.
+        """
+        phi, which, low, high = self.transitions
+        predicted = np.empty((kept, *first.shape))
         riccati.gains(
-            *self.transitions, self.space.stationary, self.first, self.readout(block), self.noise, predicted, gain,
-            spread,
+            phi, which[part], low, high, self.space.stationary, first, h, self.noise[part], predicted, gain[part],
+            spread[part],
         )  # fmt: skip
-        return gain, spread, conditioned(predicted[(n_times - 1) % kept], gain[-1], spread[-1]), predicted
+        return predicted
 
     @property
     def first(self) -> np.ndarray:
@@ -186,16 +196,31 @@ class Series:
         return np.asarray(loops.filtered(*self.transitions, self.readout(block), self.gains[block][0], e))[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p)."""
-        p = len(self.model.parts)
+        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p).
+
+        The covariances that filters predict are kept at the beginnings of sqrt(T) segments, and computed again for
+        one segment at a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
+        """
+        p, d, n_times = len(self.model.parts), self.space.low.size, self.noise.size
+        length = int(np.ceil(np.sqrt(n_times)))
+        phi, which, low, high = self.transitions
 
         def of(block: int) -> tuple[int, np.ndarray]:
-            gain, spread, _, predicted = self._gains(block, self.noise.size)
-            part = np.empty((self.noise.size, p, p, WIDTH))
-            known = self.readout(block), gain, spread, predicted, self.space.readouts
-            loops.smoothed(*self.transitions, *known, part)
-            first = block * WIDTH
-            return first, np.moveaxis(part, 3, 0)[: self.eigenvalues.size - first]
+            h = self.readout(block)
+            gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
+            begun = {0: self.first}
+            for start in range(0, n_times - length, length):
+                predicted = self._predicted(slice(start, start + length + 1), begun[start], h, gain, spread, 2)
+                begun[start + length] = predicted[length % 2].copy()
+            later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
+            for start, first in reversed(begun.items()):
+                part = slice(start, start + length)
+                predicted = self._predicted(part, first, h, gain, spread, length)
+                loops.smoothed(
+                    phi, which[part], low, high, h, gain[part], spread[part], predicted, self.space.readouts,
+                    later, result[part],
+                )  # fmt: skip
+            return block * WIDTH, np.moveaxis(result, 3, 0)[: self.eigenvalues.size - block * WIDTH]
 
         return ordered_map(of, range(self.n_blocks), self.n_threads)
 

@@ -82,14 +82,14 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, out):  # type: ignore[no-untyped-def]
+def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
     """Fill `out` (T, p, p, 8): covariances of what p kernels contribute, given all observations.
 
     By the recursion of Bryson and Frazier for the information Q that later observations hold:
-    Q <- h h^T / S + (I - g h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi.
+    Q <- h h^T / S + (I - g h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi. `q` (d, d, 8)
+    is that of what is observed after these times, and becomes that before them.
     """
     d, p = low.size, readouts.shape[0]
-    q = np.zeros((d, d, WIDTH))
     scratch = np.zeros((d, d, WIDTH))
     qg = np.zeros((d, WIDTH))
     gqg = np.zeros(WIDTH)
@@ -135,7 +135,7 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, out): 
                     e = readouts[a, i]
                     for m in range(WIDTH):
                         out[t, a, b, m] += e * left[b, i, m] - left[a, i, m] * right[b, i, m]
-        if t > 0:
+        if phi.shape[0] > 0:  # a single time has no step
             moved_back(phi[which[t]], low, high, q, scratch)
 
 

@@ -83,7 +83,7 @@ def main() -> None:
                 found = [run(split) for split in splits]
             for name in found[0]:
                 here, held = averaged([own[name] for own in found])
-                row(f"{mesh}, {name}", "" if name == "defaults" else "no numbers", here, held, spent)
+                row(f"{mesh}, {name}", "" if name == "defaults" else "not printed", here, held, spent)
 
 
 if __name__ == "__main__":

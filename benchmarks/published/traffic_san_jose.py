@@ -102,7 +102,7 @@ def main() -> None:
     for name, make in defaults.items():
         with Spent() as spent:
             here, held = splits(make, sensors, data.targets, evenings)
-        row(f"{name}, defaults, one evening", "no numbers", here.split(",")[0], held, spent)
+        row(f"{name}, defaults, one evening", "not printed", here.split(",")[0], held, spent)
 
 
 if __name__ == "__main__":

@@ -176,15 +176,15 @@ def test_likelihood_and_its_slopes(graph, times, bend):
         assert slope == pytest.approx((value(first + h) - value(first - h)) / 2e-5, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("bend", [0.0, 0.7])
-def test_the_likelihood_of_many_sensors_by_filters_of_some(bend):
+@pytest.mark.parametrize(("bend", "noise"), [(0.0, NOISE), (0.7, NOISE), (0.7, 1e-6)])
+def test_the_likelihood_of_many_sensors_by_filters_of_some(bend, noise):
     eigenvalues = np.concatenate([[0.0, 1e-9], np.geomspace(1e-5, 20.0, 98)])
     own = Sensors.of(np.diag(eigenvalues), bend).own
-    model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE)
+    model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), noise)
     steps, rng = Steps.of(IRREGULAR), np.random.default_rng(0)
     y, exact = np.empty((IRREGULAR.size, eigenvalues.size, 1)), 0.0
     for i in range(eigenvalues.size):
-        covariance = NOISE * np.eye(IRREGULAR.size) + sum(
+        covariance = noise * np.eye(IRREGULAR.size) + sum(
             (part.shared * eigenvalues[i] + part.own * own[i])
             * part.kernel.covariance(IRREGULAR[:, None] - IRREGULAR)
             for part in model.parts

@@ -36,7 +36,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series, which
     is near its largest in gains, by less than 1e-3.
     """
-    x = np.log(np.maximum(eigenvalues, 1e-9 * eigenvalues.max()))
+    x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
     # Eigenvalues below, which signals have next to no share of, are all as the largest of them.
     order = order[int(np.searchsorted(x[order], x.min(), side="right")) - 1 :]

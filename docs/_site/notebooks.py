@@ -104,9 +104,7 @@ def _page_of(card, script, name):
         for other in beside
     )
     if helpers:
-        helpers = (
-            "\n## Helpers\n\nA copy of the script needs these files beside it.\n" + helpers
-        )
+        helpers = "\n## Helpers\n\nA copy of the script needs these files beside it.\n" + helpers
     # The search finds the card instead of every word of its script.
     return (
         "---\nsearch:\n  exclude: true\n---\n\n"

@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from graphrf.operators.series.apply import apply_kernel as apply_kernel
     from graphrf.operators.series.apply import apply_root as apply_root
     from graphrf.operators.series.apply import kernel_block as kernel_block
-    from graphrf.sampling.contract import PreparedSampler as PreparedSampler
-    from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
     from graphrf.sampling.powers.powers import CutPowers as CutPowers
     from graphrf.sampling.powers.powers import ExactPowers as ExactPowers
     from graphrf.sampling.products import ProductFeatures as ProductFeatures
     from graphrf.sampling.products import sample_product as sample_product
+    from graphrf.sampling.protocol import PreparedSampler as PreparedSampler
+    from graphrf.sampling.protocol import Sampler as Sampler
     from graphrf.sampling.sample import sample_features as sample_features
     from graphrf.sampling.walks.auto_lengths import AutoLengths as AutoLengths
     from graphrf.sampling.walks.coupling import Coupling as Coupling
@@ -90,7 +90,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "kernels.named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
         "operators.series.apply": "apply_kernel apply_root kernel_block",
         "matching.learn": "learn_coupling",
-        "sampling.contract": "PreparedSampler Sampler",
+        "sampling.protocol": "PreparedSampler Sampler",
         "sampling.powers.powers": "CompressedPowers CutPowers ExactPowers",
         "sampling.products": "ProductFeatures sample_product",
         "sampling.sample": "sample_features",

@@ -10,15 +10,15 @@ from distributed import Future
 
 from graphrf._base import checks
 from graphrf.distributed import blocks
-from graphrf.distributed.blocks import Group
-from graphrf.distributed.placement import Blocks, MadeBlocks
+from graphrf.distributed.block_store import Blocks, MadeBlocks
+from graphrf.distributed.blocks import BlockGroup
 from graphrf.distributed.sums import summed
 from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
+from graphrf.features.sample_info import SampleInfo
 from graphrf.operators.factor import FactorBase
 from graphrf.sampling.block import Block
-from graphrf.sampling.joined import Joined
+from graphrf.sampling.record_builder import RecordBuilder
 
 # Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
 _PANEL_BYTES = 2**26
@@ -34,7 +34,7 @@ class DistributedFactor(FactorBase):
 
     Parameters
     ----------
-    frame : Frame
+    info : SampleInfo
     held : Blocks
     sizes : ndarray of int64
         Rows of each block.
@@ -54,9 +54,9 @@ class DistributedFactor(FactorBase):
     """
 
     def __init__(
-        self, frame: Frame, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
+        self, info: SampleInfo, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
     ) -> None:
-        self._frame = frame
+        self._info = info
         self._held = held
         self._sizes = np.asarray(sizes)
         self._ends = np.cumsum(sizes)
@@ -66,17 +66,17 @@ class DistributedFactor(FactorBase):
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
-        return int(self._ends[-1]), self._frame.n_nodes
+        return int(self._ends[-1]), self._info.n_nodes
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        return self._frame.dtype
+        return self._info.dtype
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._frame.max_length
+        return self._info.max_length
 
     def __repr__(self) -> str:
         return f"DistributedFactor({self.shape[0]} x {self.shape[1]}, {len(self._held)} blocks)"
@@ -148,7 +148,7 @@ class DistributedFactor(FactorBase):
         used, numbers, order = self._members(rows)
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
-            self._frame, held, np.array([number.size for number in numbers]), self._row_bytes, order
+            self._info, held, np.array([number.size for number in numbers]), self._row_bytes, order
         )
 
     def gather(self) -> Features:
@@ -167,7 +167,7 @@ class DistributedFactor(FactorBase):
         """Features of the records of blocks, of which row i stands at place `order[i]`."""
         sizes = [(block.n_rows, block.indices.size, block.steps.size) for _, block in found]
         n_rows, entries, visits = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
-        joined = Joined(n_rows, self.shape[1], (entries, visits), self._frame.counts_dtype)
+        joined = RecordBuilder(n_rows, self.shape[1], (entries, visits), self._info.counts_dtype)
         for _, block in found:
             joined.append(block)
         nodes = np.concatenate([nodes for nodes, _ in found]) if found else np.zeros(0, np.int64)
@@ -175,7 +175,7 @@ class DistributedFactor(FactorBase):
         if not np.array_equal(order, np.arange(order.size)):
             at = np.argsort(order)
             nodes, record = nodes[at], record.take(at)
-        return Features(self._frame, nodes, record)
+        return Features(self._info, nodes, record)
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
         """The blocks that hold some rows, the rows' numbers in each, and where each of these stands in `rows`."""
@@ -187,7 +187,7 @@ class DistributedFactor(FactorBase):
         numbers = np.split(at[order] - starts[owner[order]], first[1:]) if used.size else []
         return used.tolist(), numbers, order
 
-    def _spread(self, groups: list[Group], f: np.ndarray, y: np.ndarray) -> Future[Any]:
+    def _spread(self, groups: list[BlockGroup], f: np.ndarray, y: np.ndarray) -> Future[Any]:
         """A future of F^T y."""
         rows = self._cut(y)
         parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
@@ -197,7 +197,7 @@ class DistributedFactor(FactorBase):
         )  # fmt: skip
         return summed(held.client, sums, n_blocks)
 
-    def _multiplied(self, groups: list[Group], f: np.ndarray, x: Future[Any]) -> np.ndarray:
+    def _multiplied(self, groups: list[BlockGroup], f: np.ndarray, x: Future[Any]) -> np.ndarray:
         """F x."""
         futures = self._held.submitted(blocks.multiplied, groups, f=_modulation(f), x=x)
         rows: list[Any] = [None] * len(self._held)

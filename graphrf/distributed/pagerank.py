@@ -10,10 +10,10 @@ import numpy as np
 from distributed import Client, Future, as_completed
 
 from graphrf._base import checks
+from graphrf.distributed.block_store import Blocks
 from graphrf.distributed.blocks import mapped_allowance
 from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
-from graphrf.distributed.parcel import Parcel
-from graphrf.distributed.placement import Blocks
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.graph.graph import Graph
 from graphrf.pagerank.local import (
     LocalPageRankResult,
@@ -123,7 +123,7 @@ def local_pagerank(
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
     tasks = source_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
-    queries = Parcel((graph_transitions(graph), asked.query, asked.key), mapped)
+    queries = SharedObject((graph_transitions(graph), asked.query, asked.key), mapped)
     warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
     try:
@@ -133,7 +133,7 @@ def local_pagerank(
         raise
 
 
-def source_rows(sources: np.ndarray, queries: Parcel) -> QueryRows:
+def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
     # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
@@ -149,10 +149,10 @@ class _Answers(Blocks):
     ----------
     client : Client
     tasks : sequence of ndarray
-    queries : Parcel of the walk arrays, the query and the key
+    queries : SharedObject of the walk arrays, the query and the key
     """
 
-    def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: Parcel) -> None:
+    def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: SharedObject) -> None:
         self.client = client
         self._tasks = tasks
         self._queries = queries

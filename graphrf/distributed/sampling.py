@@ -11,18 +11,18 @@ from distributed import Client
 
 from graphrf._base import checks
 from graphrf._base.memory import NoRoomError, limit_words
+from graphrf.distributed.block_store import MadeBlocks
 from graphrf.distributed.blocks import Drawing, File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
-from graphrf.distributed.parcel import Parcel
-from graphrf.distributed.placement import MadeBlocks
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.features.folder import FeatureFolder, cut, identity_of
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
-from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.job import expected_bytes, expected_size, few_rows, frame_of
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.protocol import PreparedSampler, Sampler
 from graphrf.sampling.sample import checked_dtype, require_sampler
+from graphrf.sampling.task import expected_bytes, expected_size, few_rows, sample_info
 
 # Dask begins to write to disk at this share of a worker's memory.
 _FILLED = 0.6
@@ -147,23 +147,23 @@ def sample_features(
     nbytes = _record_bytes(prepared, sources)
     _check_memory(prepared, sources.size, nbytes, memory_limit, workers(client))
     rows = min(block_size or file_rows(sources.size, nbytes, graph.n_nodes), sources.size)
-    frame = frame_of(prepared, graph.n_nodes, seed, plain)
+    info = sample_info(prepared, graph.n_nodes, seed, plain)
     pilot = few_rows(prepared, sources, graph.n_nodes)
 
     def identity() -> dict[str, str]:
-        return identity_of(graph.digest, chosen, frame, pilot)
+        return identity_of(graph.digest, chosen, info, pilot)
 
     key = ""
     if folder is not None:
-        rows, key = begin_folder(client, folder, frame, chosen, rows, identity())
+        rows, key = begin_folder(client, folder, info, chosen, rows, identity())
     numbers = range(-(-sources.size // rows))
     files = [None if folder is None else File(folder.file(number), key) for number in numbers]
     parts = cut(chosen, sources.size, rows)
-    drawing = Parcel(Drawing(prepared, graph.n_nodes), mapped)
+    drawing = SharedObject(Drawing(prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
-    held = MadeBlocks(client, draw, parts, files, frame=Parcel(frame, mapped), drawing=drawing)
+    held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
-    return DistributedFeatures(frame, chosen, parts, held, identity)
+    return DistributedFeatures(info, chosen, parts, held, identity)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
-            validate_data(self, checks.plain("X", X), dtype=[np.float64, np.float32])
+            validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32])
         self._prepare(self.n_features_in_)
         return self
 
@@ -93,7 +93,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             tensor = finite_tensor("X", X, self.n_features_in_)
             self._check_lengthscale(str(tensor.dtype), finfo(tensor))
             return self._tensor(tensor)
-        x = validate_data(self, checks.plain("X", X), dtype=[np.float64, np.float32], reset=False)
+        x = validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False)
         self._check_lengthscale(str(x.dtype), finfo(x))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
         in_blocks(self._write, x, out, thread_count(getattr(self, "n_threads", None)))

@@ -139,7 +139,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in `classes_`."""
         check_is_fitted(self, "classes_")
-        x = validate_data(self, checks.plain("X", X), reset=False, dtype=(np.float64, np.float32))
+        x = validate_data(self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32))
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
         # A sum of the largest doubles or of subnormal ones must not spoil the shares.
@@ -157,7 +157,11 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, *, classes: Any, anew: bool) -> KernelRegressionClassifier:
         self._check_parameters()
         x, labels = validate_data(
-            self, checks.plain("X", X), checks.plain("y", y), reset=anew, dtype=(np.float64, np.float32)
+            self,
+            checks.to_array_like("X", X),
+            checks.to_array_like("y", y),
+            reset=anew,
+            dtype=(np.float64, np.float32),
         )
         check_classification_targets(labels)
         if anew:

@@ -8,9 +8,9 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
+from graphrf.features.sample_info import FeatureKernel, SampleInfo
 
 # Features of a kernel are warned about when their bound on the variance is this many times that without
 # termination; 5 separates harmless lengths (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
@@ -53,20 +53,20 @@ class CutRows(NamedTuple):
         return self.record.dropped
 
 
-def checked_modulation(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> np.ndarray:
-    """`Frame.modulation`, with warnings where features and kernel do not suit each other."""
-    f = frame.modulation(kernel)
-    for warning in suitability_warnings(frame, kernel, f, cut):
+def checked_modulation(info: SampleInfo, kernel: FeatureKernel, cut: CutRows | None = None) -> np.ndarray:
+    """`SampleInfo.modulation`, with warnings where features and kernel do not suit each other."""
+    f = info.modulation(kernel)
+    for warning in suitability_warnings(info, kernel, f, cut):
         warn(warning)
     return f
 
 
 def suitability_warnings(
-    frame: Frame, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
+    info: SampleInfo, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
 ) -> list[UserWarning]:
     """The warnings of `checked_modulation`; f is the modulation. What was cut counts if it is given."""
     found: list[UserWarning] = []
-    heavy, plain = termination_variance(f, frame.survival)
+    heavy, plain = termination_variance(f, info.survival)
     if heavy > HEAVY * plain:
         found.append(
             HeavyTailWarning(
@@ -76,16 +76,16 @@ def suitability_warnings(
                 "GraphGPRegressor)"
             )
         )
-    if not frame.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
-        size = kernel.modulation_tail(-1, scale=frame.scale) ** 2
-        ended = tail_error(kernel, frame.max_length, frame.scale)
-        bound = ended if cut is None else truncation_error(frame, kernel, cut)
+    if not info.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
+        size = kernel.modulation_tail(-1, scale=info.scale) ** 2
+        ended = tail_error(kernel, info.max_length, info.scale)
+        bound = ended if cut is None else truncation_error(info, kernel, cut)
         if cut is not None and bound > _CUT * size:
-            found.append(TruncationWarning(_words(frame, kernel, bound, size, is_cut=True)))
+            found.append(TruncationWarning(_words(info, kernel, bound, size, is_cut=True)))
         elif ended > _ENDS_EARLY * size:
-            found.append(TruncationWarning(_words(frame, kernel, ended, size, is_cut=False)))
-    cancelled = 2 * _SINGLE * kernel.cancellation(frame.scale) if hasattr(kernel, "cancellation") else 0.0
-    if frame.of_powers and cancelled > _ROUNDED:
+            found.append(TruncationWarning(_words(info, kernel, ended, size, is_cut=False)))
+    cancelled = 2 * _SINGLE * kernel.cancellation(info.scale) if hasattr(kernel, "cancellation") else 0.0
+    if info.of_powers and cancelled > _ROUNDED:
         off = f"up to {cancelled:.2g} of its norm" if cancelled < 1 else "more than its norm"
         message = (
             f"the terms of the series of {kernel!r} cancel, and powers are kept in float32: the Gram matrix may "
@@ -98,9 +98,9 @@ def suitability_warnings(
     return found
 
 
-def _words(frame: Frame, kernel: FeatureKernel, error: float, size: float, *, is_cut: bool) -> str:
-    length = frame.max_length
-    what = f"powers up to {length}" if frame.of_powers else f"walks of {length} steps"
+def _words(info: SampleInfo, kernel: FeatureKernel, error: float, size: float, *, is_cut: bool) -> str:
+    length = info.max_length
+    what = f"powers up to {length}" if info.of_powers else f"walks of {length} steps"
     way_out = "raise `max_length` (kernel.truncation_length(tol) gives a sufficient one)"
     off = f"off by up to {error:.3g} in operator norm, K's own being at most {size:.3g}"
     if not is_cut:
@@ -129,21 +129,21 @@ def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
     return float(tail * (2 * total - tail))
 
 
-def truncation_error(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
+def truncation_error(info: SampleInfo, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
     """See `Features.truncation_error`."""
-    f = np.abs(frame.modulation(kernel))
-    lost = 0.0 if cut is None else _cut_norm(frame, cut, f)
-    return tail_error(kernel, frame.max_length, frame.scale) + 2 * float(f.sum()) * lost
+    f = np.abs(info.modulation(kernel))
+    lost = 0.0 if cut is None else _cut_norm(info, cut, f)
+    return tail_error(kernel, info.max_length, info.scale) + 2 * float(f.sum()) * lost
 
 
-def row_errors(frame: Frame, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:
+def row_errors(info: SampleInfo, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:
     """See `Features.row_errors`."""
-    f = np.abs(frame.modulation(kernel))
+    f = np.abs(info.modulation(kernel))
     lost = np.zeros(n_rows) if cut is None else np.asarray(cut.dropped @ f)
-    return lost + kernel.modulation_tail(frame.max_length, scale=frame.scale)
+    return lost + kernel.modulation_tail(info.max_length, scale=info.scale)
 
 
-def _cut_norm(frame: Frame, cut: CutRows, f: np.ndarray) -> float:
+def _cut_norm(info: SampleInfo, cut: CutRows, f: np.ndarray) -> float:
     """A bound on the operator norm of what was cut from the rows, f >= 0; rounding to float32 is included.
 
     The smaller of the Frobenius norm and Schur's test: |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v for
@@ -155,9 +155,9 @@ def _cut_norm(frame: Frame, cut: CutRows, f: np.ndarray) -> float:
     if distinct.size < cut.nodes.size:
         cut = CutRows(distinct, cut.record.take(first))
     frobenius = float(np.linalg.norm(cut.dropped @ f))
-    p = frame.degree_roots if frame.degrees is not None else np.ones(frame.n_nodes)
+    p = info.degree_roots if info.degrees is not None else np.ones(info.n_nodes)
     own = p[cut.nodes]
-    kept = feature_matrix(frame, cut.nodes, cut.record, f)
+    kept = feature_matrix(info, cut.nodes, cut.record, f)
     total = float(f.sum())
     by_row, by_column = (
         max(total - (1 - _ROUNDING) * float(mass.min()), 0.0) for mass in (kept @ p / own, kept.T @ own / p)

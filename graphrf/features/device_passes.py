@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from graphrf.features.device_record import DeviceRecord, Part
+    from graphrf.features.device_record import DeviceRecord, RecordPart
 
 # Bins that sums by step are spread over: 512 KB in float64.
 _BINS = 2**16
@@ -139,13 +139,13 @@ def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
     return sums.reshape(copies, n_bins).sum(0)
 
 
-def _ratios(record: DeviceRecord, roots: DegreeRoots, part: Part) -> Tensor:
+def _ratios(record: DeviceRecord, roots: DegreeRoots, part: RecordPart) -> Tensor:
     """sqrt(d_i / d_v) of entries."""
     own = _spread(roots.rows[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
     return own.div_(roots.nodes.index_select(0, record.indices[part.entries]))
 
 
-def _of_visits(values: Tensor, record: DeviceRecord, part: Part) -> Tensor:
+def _of_visits(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the entry of each visit."""
     sizes = record.entry_sizes(part)
     return torch.repeat_interleave(values, sizes, 0, output_size=part.visits.stop - part.visits.start)

@@ -19,7 +19,7 @@ VISITS_AT_ONCE = 2**24
 _MOST_SHORT = 2**31 - 1
 
 
-class Part(NamedTuple):
+class RecordPart(NamedTuple):
     """Some consecutive rows of a record, with their entries and their visits."""
 
     rows: slice
@@ -57,7 +57,7 @@ class DeviceRecord:
     counts: Tensor
     work: Tensor | None = None
     dropped: Tensor | None = None
-    _parts: dict[int, list[Part]] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[int, list[RecordPart]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -99,7 +99,7 @@ class DeviceRecord:
         """The record as arrays; a copy unless it is on the CPU."""
         return Record(**{name: host_array(tensor) for name, tensor in self.tensors().items()})
 
-    def parts(self, visits_at_once: int) -> list[Part]:
+    def parts(self, visits_at_once: int) -> list[RecordPart]:
         """The rows in runs of about so many visits; of one row more, if it has them.
 
         Only the limits of the runs go to the host, once for each `visits_at_once`.
@@ -111,20 +111,20 @@ class DeviceRecord:
             first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
             limits = torch.stack([first, self.indptr[first].long(), self.visit_ptr[first]], 1).tolist()
             self._parts[visits_at_once] = [
-                Part(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
+                RecordPart(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
                 for here, there in pairwise(limits)
             ]
         return self._parts[visits_at_once]
 
-    def entry_sizes(self, part: Part) -> Tensor:
+    def entry_sizes(self, part: RecordPart) -> Tensor:
         """Visits of each entry, int32."""
         return unsigned16(self.visits_per_entry[part.entries])
 
-    def visit_steps(self, part: Part) -> Tensor:
+    def visit_steps(self, part: RecordPart) -> Tensor:
         """Steps of the visits, int32."""
         return unsigned16(self.steps[part.visits])
 
-    def visit_counts(self, part: Part) -> Tensor:
+    def visit_counts(self, part: RecordPart) -> Tensor:
         """Counts of the visits, float64, new."""
         counts = self.counts[part.visits]
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()

@@ -58,7 +58,7 @@ class Origin:
     follow: Callable[..., Any] | None = None
 
 
-class Rows(NamedTuple):
+class MeasuredRows(NamedTuple):
     """Rows whose Gram matrix is judged: their nodes, G x for their Gram matrix G, and its diagonal, if known."""
 
     nodes: np.ndarray
@@ -67,7 +67,7 @@ class Rows(NamedTuple):
     diagonal: Callable[[], np.ndarray] | None
 
 
-def measured(rows: Rows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
+def measured(rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
     """See `Features.relative_error`."""
     exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
     return _sketched(rows.gram, exact, rows.nodes.size, _BLOCK, np.random.default_rng(seed))
@@ -90,7 +90,7 @@ class Watch:
         return key in self._warned
 
     def check(
-        self, rows: Rows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
+        self, rows: MeasuredRows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
     ) -> None:
         """Warn if the error is above a quarter, or the diagonal much too large at the node where it is largest.
 
@@ -152,7 +152,7 @@ def _diagonal_words(kernel: Any, node: int, found: float, truth: str) -> str:
     )
 
 
-def _quick_error(rows: Rows, exact: Product, room: float) -> float:
+def _quick_error(rows: MeasuredRows, exact: Product, room: float) -> float:
     """The error from as many exact products as there is room for."""
     rng, n = np.random.default_rng(0), rows.nodes.size
     if room >= 4 * _QUICK_BLOCK:
@@ -174,7 +174,7 @@ def _words(kernel: Any, error: float) -> str:
     )
 
 
-def _restricted(rows: Rows, whole: Product) -> Product:
+def _restricted(rows: MeasuredRows, whole: Product) -> Product:
     """K[S, S] x for the nodes S of the rows, by products with K; nodes may repeat."""
 
     def exact(x: np.ndarray) -> np.ndarray:

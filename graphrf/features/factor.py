@@ -14,13 +14,13 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf._base.rows import LINE, aligned_zeros, begins_line, row_shares
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.pairs import RowPairs
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
 from graphrf.features.rows import product, row_blocks, squared_norms
+from graphrf.features.sample_info import SampleInfo
 
 # Multiply-adds that a thread must have to be worth its start.
 _WORTH_THREAD = 25_000_000
@@ -67,7 +67,7 @@ class FeatureFactor:
 
     Parameters
     ----------
-    frame : Frame
+    info : SampleInfo
     nodes : ndarray of int64, shape (n,)
         The nodes that the rows belong to.
     record : Record
@@ -76,9 +76,11 @@ class FeatureFactor:
         Number of threads. Default: the cores that the process may use.
     """
 
-    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, *, n_threads: int | None = None) -> None:
+    def __init__(
+        self, info: SampleInfo, nodes: np.ndarray, record: Record, *, n_threads: int | None = None
+    ) -> None:
         nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
-        self._frame = frame
+        self._info = info
         self._nodes = nodes
         self._record = record
         self._n_threads = n_threads
@@ -94,17 +96,17 @@ class FeatureFactor:
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
-        return self._nodes.size, self._frame.n_nodes
+        return self._nodes.size, self._info.n_nodes
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        return self._frame.dtype
+        return self._info.dtype
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._frame.max_length
+        return self._info.max_length
 
     def __repr__(self) -> str:
         return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
@@ -114,14 +116,14 @@ class FeatureFactor:
         f = checks.array("f", f, np.float64)
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], f):
-            matrix = feature_matrix(self._frame, self._nodes, self._record, f, n_threads=self._n_threads)
+            matrix = feature_matrix(self._info, self._nodes, self._record, f, n_threads=self._n_threads)
             last = f.copy(), matrix
             self._last = last
         return last[1]
 
     def pairs(self) -> RowPairs:
         """Structure of F F^T and its derivatives that serves any modulation."""
-        return RowPairs(self._frame, self._nodes, self._record, self._n_threads)
+        return RowPairs(self._info, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x."""
@@ -182,14 +184,14 @@ class FeatureFactor:
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
-        frame, record = self._frame, self._record
+        info, record = self._info, self._record
         dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
         x = checked_columns("x", x, self.shape[1], dtype)
         y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
             raise checks.value_error("y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
-        load = 1.0 / frame.walkers
-        root = frame.degree_roots
+        load = 1.0 / info.walkers
+        root = info.degree_roots
 
         def of_block(rows: tuple[int, int]) -> np.ndarray:
             return np.asarray(
@@ -232,7 +234,7 @@ class FeatureFactor:
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""
         rows = np.asarray(rows)
-        return FeatureFactor(self._frame, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
+        return FeatureFactor(self._info, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
 
     def _threads(self, n_columns: int) -> int:
         """Number of threads worth starting for a product with this many columns."""

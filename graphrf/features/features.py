@@ -19,10 +19,10 @@ from graphrf.features.bounds import CutRows
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.files import read_features, write_features
 from graphrf.features.folder import read_folder
-from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 from graphrf.features.rows import dense_product, row_numbers, squared_norms
+from graphrf.features.sample_info import FeatureKernel, SampleInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ class Features:
         The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     description : dict
         The sampler's settings, for the record.
-    frame : graphrf.features.frame.Frame
+    info : graphrf.features.sample_info.SampleInfo
         These settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
         The arrays of c, on the host.
@@ -92,23 +92,23 @@ class Features:
 
     def __init__(
         self,
-        frame: Frame,
+        info: SampleInfo,
         nodes: np.ndarray,
         record: Record | DeviceRecord,
         origin: error.Origin | None = None,
     ) -> None:
         nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
-        self.frame = frame
+        self.info = info
         self.nodes = nodes
         self._record = record
         self.origin = origin
         self._watch = error.Watch()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"frame": self.frame, "nodes": self.nodes, "record": self._fetched()}
+        return {"info": self.info, "nodes": self.nodes, "record": self._fetched()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Features.__init__(self, **(state if "frame" in state else _of_old_pickle(state)))
+        Features.__init__(self, **(state if "info" in state else _of_old_pickle(state)))
 
     @cached_property
     def record(self) -> Record:
@@ -162,9 +162,9 @@ class Features:
             return self
         place = torch_device(device, "Features.to")
         if place.type == "cpu":
-            return Features(self.frame, self.nodes, self._fetched(), self.origin) if self.on_device else self
+            return Features(self.info, self.nodes, self._fetched(), self.origin) if self.on_device else self
         moved = self._moved(place)
-        return self if moved is self._record else Features(self.frame, self.nodes, moved, self.origin)
+        return self if moved is self._record else Features(self.info, self.nodes, moved, self.origin)
 
     def _moved(self, device: torch.device) -> DeviceRecord:
         """The record as tensors on a device, the host's CPU too, where they share the arrays' memory."""
@@ -181,7 +181,7 @@ class Features:
             return self._own_device_rows
         from graphrf.features.tensor import device_rows
 
-        return device_rows(self.frame, self.nodes, moved)
+        return device_rows(self.info, self.nodes, moved)
 
     @cached_property
     def _own_device_rows(self) -> DeviceRows:
@@ -189,39 +189,39 @@ class Features:
         from graphrf.features.tensor import device_rows
 
         assert not isinstance(self._record, Record)
-        return device_rows(self.frame, self.nodes, self._record)
+        return device_rows(self.info, self.nodes, self._record)
 
     # -- sizes -----------------------------------------------------------------------------------
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes of the graph."""
-        return self.frame.n_nodes
+        return self.info.n_nodes
 
     @property
     def n_walks(self) -> int:
         """Walks from each node; 1 for powers."""
-        return self.frame.n_walks
+        return self.info.n_walks
 
     @property
     def laplacian(self) -> str:
         """The Laplacian whose walk matrix was used."""
-        return self.frame.laplacian
+        return self.info.laplacian
 
     @property
     def seed(self) -> int:
         """Seed of the samples."""
-        return self.frame.seed
+        return self.info.seed
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the feature matrices."""
-        return self.frame.dtype
+        return self.info.dtype
 
     @property
     def description(self) -> dict[str, Any]:
         """The sampler's settings."""
-        return self.frame.description
+        return self.info.description
 
     @property
     def sampler(self) -> Any:
@@ -241,7 +241,7 @@ class Features:
     @cached_property
     def n_steps(self) -> int:
         """Steps of these rows' walks; multiply-adds of powers."""
-        return self.frame.n_steps(self._record)
+        return self.info.n_steps(self._record)
 
     @property
     def nbytes(self) -> int:
@@ -256,11 +256,11 @@ class Features:
     @property
     def max_length(self) -> int:
         """The longest possible walk, or the highest power."""
-        return self.frame.max_length
+        return self.info.max_length
 
     def __repr__(self) -> str:
         how = f"{self.n_walks} walks per node, {self.n_steps} steps"
-        if self.frame.of_powers:
+        if self.info.of_powers:
             how = f"powers up to {self.max_length}, {self.n_steps} multiply-adds"
         return (
             f"Features({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.nnz} non-zeros, "
@@ -271,8 +271,8 @@ class Features:
         """A table for notebooks."""
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
-            *self.frame.settings_shown(),
-            ("multiply-adds" if self.frame.of_powers else "steps", self.n_steps),
+            *self.info.settings_shown(),
+            ("multiply-adds" if self.info.of_powers else "steps", self.n_steps),
             ("non-zeros", self.nnz),
             ("memory", html.memory(self.nbytes)),
             ("device", self.device),
@@ -331,7 +331,7 @@ class Features:
         phi = self.matrix_from_modulation(f, n_threads=n_threads)
         if called_from_outside():
             work = 2.0 * self.record.steps.size
-            self._watch.check(self._rows(phi), kernel, f, self.frame.scale, self.origin, work)
+            self._watch.check(self._rows(phi), kernel, f, self.info.scale, self.origin, work)
         return phi
 
     def relative_error(
@@ -383,7 +383,7 @@ class Features:
         >>> few.relative_error(kernel) > many.relative_error(kernel)
         True
         """
-        f = self.frame.modulation(kernel)
+        f = self.info.modulation(kernel)
         seed = checks.seed(seed)
         if apply is None:
             if self.origin is None:
@@ -393,13 +393,13 @@ class Features:
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; what is missing at its end counts as zero."""
-        return feature_matrix(self.frame, self.nodes, self.record, modulation, n_threads=n_threads)
+        return feature_matrix(self.info, self.nodes, self.record, modulation, n_threads=n_threads)
 
     def checked_modulation(self, kernel: FeatureKernel) -> np.ndarray:
         """f_0 .. f_L of a kernel, L the largest length, with the errors and warnings of `matrix`."""
         if self.choice is not None and repr(self.choice.kernel) == repr(kernel):
-            return self.frame.modulation(kernel)  # its error was asked for, and measured
-        return bounds.checked_modulation(self.frame, kernel, self._cut)
+            return self.info.modulation(kernel)  # its error was asked for, and measured
+        return bounds.checked_modulation(self.info, kernel, self._cut)
 
     def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
@@ -423,14 +423,14 @@ class Features:
         from graphrf.features.tensor import row_squares, tensor_from_host, tensor_on_device
 
         if self.on_device:
-            phi = tensor_on_device(self.frame, self._own_device_rows, f, place)
+            phi = tensor_on_device(self.info, self._own_device_rows, f, place)
         else:
-            phi = tensor_from_host(self.frame, self.nodes, self.record, f, place)
+            phi = tensor_from_host(self.info, self.nodes, self.record, f, place)
 
         def diagonal() -> np.ndarray:
             return np.asarray(row_squares(phi.values(), phi.crow_indices()).cpu().numpy())
 
-        self._watch.check_diagonal(self.nodes, diagonal, kernel, f, self.frame.scale)
+        self._watch.check_diagonal(self.nodes, diagonal, kernel, f, self.info.scale)
         return phi
 
     def gram(
@@ -495,9 +495,7 @@ class Features:
         left = left_set.matrix_from_modulation(f)
         if other is None and called_from_outside():
             if rows is not None:
-                self._watch.check_diagonal(
-                    left_set.nodes, lambda: squared_norms(left), kernel, f, self.frame.scale
-                )
+                self._watch.check_diagonal(left_set.nodes, lambda: squared_norms(left), kernel, f, self.info.scale)
             self._watch_gram(kernel, f, left if rows is None else None, shape)
         if right_set is left_set:
             return dense_product(left, left)
@@ -571,7 +569,7 @@ class Features:
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
         """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""
-        return FeatureFactor(self.frame, self.nodes, self.record, n_threads=n_threads)
+        return FeatureFactor(self.info, self.nodes, self.record, n_threads=n_threads)
 
     def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
@@ -613,7 +611,7 @@ class Features:
         >>> bool(error <= features.truncation_error(kernel))
         True
         """
-        return bounds.truncation_error(self.frame, kernel, self._cut)
+        return bounds.truncation_error(self.info, kernel, self._cut)
 
     def row_errors(self, kernel: FeatureKernel) -> np.ndarray:
         r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,), float64.
@@ -623,7 +621,7 @@ class Features:
         where dropped_ik is the norm of what `CutPowers` dropped of W^k e_i, and 0 for all other samplers. Rounding
         to float32 is not included.
         """
-        return bounds.row_errors(self.frame, kernel, self.nodes.size, self._cut)
+        return bounds.row_errors(self.info, kernel, self.nodes.size, self._cut)
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -632,14 +630,16 @@ class Features:
 
         The degrees go along, so the file can be used without the graph.
         """
-        write_features(path, self.frame, self.nodes, self._fetched())
+        write_features(path, self.info, self.nodes, self._fetched())
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _rows(self, phi: sp.csr_array) -> error.Rows:
+    def _rows(self, phi: sp.csr_array) -> error.MeasuredRows:
         """The rows of a feature matrix, by products with their Gram matrix."""
         turned = phi.T
-        return error.Rows(self.nodes, self.n_nodes, lambda x: phi @ (turned @ x), lambda: squared_norms(phi))
+        return error.MeasuredRows(
+            self.nodes, self.n_nodes, lambda x: phi @ (turned @ x), lambda: squared_norms(phi)
+        )
 
     def _watch_gram(
         self, kernel: FeatureKernel, f: np.ndarray, phi: sp.csr_array | None, shape: tuple[int, int]
@@ -650,7 +650,7 @@ class Features:
         if phi is None and self.origin is not None and 2.0 * visits <= max(work, error.FREE):
             phi = self.matrix_from_modulation(f)
         if phi is not None:
-            self._watch.check(self._rows(phi), kernel, f, self.frame.scale, self.origin, work)
+            self._watch.check(self._rows(phi), kernel, f, self.info.scale, self.origin, work)
 
     @property
     def _cut(self) -> CutRows | None:
@@ -660,9 +660,9 @@ class Features:
     def _check_other(self, other: Features) -> None:
         if not isinstance(other, Features):
             raise checks.type_error("other", f"must be Features, got {checks.describe(other)}")
-        if not self.frame.is_of_same_matrix(other.frame):
+        if not self.info.is_of_same_matrix(other.info):
             raise checks.value_error("other", "must be features of the same graph and Laplacian")
-        if other.seed == self.seed and self.frame.is_random and other.frame.is_random:
+        if other.seed == self.seed and self.info.is_random and other.info.is_random:
             raise checks.value_error(
                 "other",
                 f"must be drawn with another seed, both have {self.seed}: equal seeds give dependent "
@@ -670,15 +670,17 @@ class Features:
             )
 
     def _take_rows(self, rows: np.ndarray) -> Features:
-        return Features(self.frame, self.nodes[rows], self._record.take(rows), self.origin)
+        return Features(self.info, self.nodes[rows], self._record.take(rows), self.origin)
 
 
 def _of_old_pickle(state: dict[str, Any]) -> dict[str, Any]:
     """State of `Features` from a pickle of version 0.1, which stores every array and setting separately."""
     known = {name.removeprefix("_"): value for name, value in state.items()}
     known["of_powers"] = known["work"] is not None
-    frame, record = (kind(**{part.name: known[part.name] for part in fields(kind)}) for kind in (Frame, Record))
-    return {"frame": frame, "nodes": known["nodes"], "record": record}
+    info, record = (
+        kind(**{part.name: known[part.name] for part in fields(kind)}) for kind in (SampleInfo, Record)
+    )
+    return {"info": info, "nodes": known["nodes"], "record": record}
 
 
 def load_features(path: str | os.PathLike[str]) -> Features:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import opened, read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, opened, read_record, write_record
+from graphrf._base.files.atomic import cannot_write, exclusive_write
 from graphrf._base.files.json_text import is_integer, parsed
-from graphrf._base.files.whole import cannot_write, exclusive_write
 from graphrf._base.memory import NoRoomError, available_memory
-from graphrf.features.files import fits, frame_of, settings_of
-from graphrf.features.frame import Frame
+from graphrf.features.files import fits, sample_info, settings_of
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 
 _FORMAT = "graphrf blocks of features 1"
 _ROWS = "graphrf rows of features 1"
@@ -90,7 +90,7 @@ class FeatureFolder:
         numbers = {int(match[1]): match[0] for match in found if match}
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
-    def read(self, frame: Frame, parts: Sequence[BlockNodes], key: str) -> Record:
+    def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
         """The record of all blocks together.
 
         They grow by the blocks that have been read and are whole, so that memory peaks at them and one block.
@@ -100,7 +100,7 @@ class FeatureFolder:
         columns: dict[str, np.ndarray] = {}
         end = 0
         for number, part in enumerate(parts):
-            found = read_rows(self.file(number), frame, part, key).arrays()
+            found = read_rows(self.file(number), info, part, key).arrays()
             start, end = end, end + len(part)
             for name, pointer in pointers.items():
                 np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
@@ -144,7 +144,7 @@ class FeatureFolder:
             raise cannot_write(error, self.path, "path") from error
 
     def begin(
-        self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+        self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
         """Have what the blocks share in the folder, `nodes` None standing for all; rows of a block, and the key.
 
@@ -152,7 +152,7 @@ class FeatureFolder:
         decides.
         """
         if not self.is_known:
-            self._write(frame, nodes, rows, identity)
+            self._write(info, nodes, rows, identity)
         known, key = self._read()
         differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
         if differing:
@@ -163,7 +163,7 @@ class FeatureFolder:
             )
         return known["block_rows"], key
 
-    def _write(self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
+    def _write(self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
         # What begins with a dot, or is shared without a record, a process has left that was killed.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
@@ -172,13 +172,13 @@ class FeatureFolder:
                 f"must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
                 f"holds {others[0]!r}",
             )
-        settings = settings_of(frame)
+        settings = settings_of(info)
         record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}
         key = _key(record)
-        shared = {"survival": frame.survival, "degrees": frame.degrees, "nodes": nodes}
+        shared = {"survival": info.survival, "degrees": info.degrees, "nodes": nodes}
         write_record(
             self._shared(key),
-            {"format": _SHARED, "key": key, "of_powers": frame.of_powers},
+            {"format": _SHARED, "key": key, "of_powers": info.of_powers},
             {name: array for name, array in shared.items() if array is not None},
         )
         if not exclusive_write(self._record, json.dumps({**record, "key": key}, indent=1).encode()):
@@ -197,28 +197,28 @@ class FeatureFolder:
         """The seed of the features in the folder."""
         return int(self._read()[0]["settings"]["seed"])
 
-    def frame(self) -> tuple[Frame, np.ndarray | None, int, str]:
-        """The frame of the features, their nodes (None for all), rows of a block, and the key.
+    def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
+        """The information on the features, their nodes (None for all), rows of a block, and the key.
 
         FileNotFoundError or ValueError unless they are there and whole.
         """
         record, key = self._read()
         file = self._shared(key)
-        with whole_file(file, _WRITER):
+        with complete_file(file, _WRITER):
             facts, arrays = read_record(file, _SHARED)
             nodes, of_powers = arrays.get("nodes"), bool(facts["of_powers"])
-            frame = frame_of(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
+            info = sample_info(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
             if (
                 facts["key"] != key
-                or not fits(frame, np.zeros(0, np.int64), Record.empty(of_powers))
-                or (nodes is not None and not _are_nodes(nodes, frame.n_nodes))
+                or not fits(info, np.zeros(0, np.int64), Record.empty(of_powers))
+                or (nodes is not None and not _are_nodes(nodes, info.n_nodes))
             ):
                 raise ValueError("its arrays are inconsistent")
-        return frame, nodes, record["block_rows"], key
+        return info, nodes, record["block_rows"], key
 
     def _read(self) -> tuple[dict[str, Any], str]:
         """The record and its key."""
-        with whole_file(self._record, _WRITER):
+        with complete_file(self._record, _WRITER):
             with opened(self._record) as file:
                 text = file.read(_MOST_RECORD_BYTES + 1)
             if len(text) > _MOST_RECORD_BYTES:
@@ -237,11 +237,11 @@ class FeatureFolder:
         return record, key
 
 
-def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
+def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
     """Read the parts of `Features` from a folder with all blocks; see `graphrf.load_features`."""
     folder = FeatureFolder(path)
-    frame, nodes, rows, key = folder.frame()
-    n_rows = frame.n_nodes if nodes is None else int(nodes.size)
+    info, nodes, rows, key = folder.info()
+    n_rows = info.n_nodes if nodes is None else int(nodes.size)
     parts = folder.whole(nodes, n_rows, rows)
     total, largest = folder.nbytes(len(parts))
     needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
@@ -251,8 +251,8 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record
             f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
             "machines"
         )
-    record = folder.read(frame, parts, key)
-    return frame, np.arange(n_rows) if nodes is None else nodes, record
+    record = folder.read(info, parts, key)
+    return info, np.arange(n_rows) if nodes is None else nodes, record
 
 
 def write_rows(file: str, record: Record, key: str) -> None:
@@ -262,17 +262,17 @@ def write_rows(file: str, record: Record, key: str) -> None:
     write_record(file, {"format": _ROWS, "key": key, "block": Path(file).name}, arrays)
 
 
-def read_rows(file: str, frame: Frame, rows: BlockNodes, key: str) -> Record:
+def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record:
     """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole."""
     try:
-        with whole_file(file, _WRITER):
+        with complete_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
                 raise ValueError(f"it is too short for {len(rows)} rows")
             facts, arrays = read_record(file, _ROWS)
             if (facts["key"], facts["block"]) != (key, Path(file).name):
                 raise ValueError("it belongs to other features, or is another block")
             record = Record(**{name: arrays[name] for name in _ARRAYS if name in arrays})
-            if not fits(frame, node_array(rows), record):
+            if not fits(info, node_array(rows), record):
                 raise ValueError("its arrays are inconsistent")
             return record
     except ValueError as error:
@@ -292,16 +292,16 @@ def node_array(rows: BlockNodes) -> np.ndarray:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def identity_of(graph_digest: str, nodes: np.ndarray | None, frame: Frame, pilot: Record) -> dict[str, str]:
+def identity_of(graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record) -> dict[str, str]:
     """Entries that distinguish features from others, with a digest of the rows of a few nodes among them."""
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,
         "nodes": "all" if nodes is None else _digest([nodes]),
-        "sampler": json.dumps(frame.description, sort_keys=True),
-        "seed": str(frame.seed),
-        "dtype": frame.dtype.name,
-        "rows": _digest([*arrays.values(), frame.survival]),
+        "sampler": json.dumps(info.description, sort_keys=True),
+        "seed": str(info.seed),
+        "dtype": info.dtype.name,
+        "rows": _digest([*arrays.values(), info.survival]),
     }
 
 

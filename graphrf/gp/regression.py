@@ -42,7 +42,7 @@ from graphrf.kernels.named import Matern
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = (
     "observe or ask for fewer nodes at a time, "

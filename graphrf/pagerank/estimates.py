@@ -19,9 +19,9 @@ from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
 from graphrf.pagerank.result import PageRankEstimate
 from graphrf.pagerank.walks.batches import BatchMean
-from graphrf.pagerank.walks.kept import KeptWalks
+from graphrf.pagerank.walks.refinement import FEWEST_STRATIFIED, Estimate, refinements
 from graphrf.pagerank.walks.runs import Walks
-from graphrf.pagerank.walks.stages import FEWEST_STRATIFIED, Estimate, refinements
+from graphrf.pagerank.walks.stored_walks import KeptWalks
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
 from graphrf.sampling.walks.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified
 from graphrf.sampling.walks.transitions import graph_transitions

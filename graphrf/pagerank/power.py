@@ -17,8 +17,8 @@ from graphrf._base.memory import require_memory
 from graphrf._base.threads import startable, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.pagerank.pace import Pace
-from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of, without_alpha
+from graphrf.pagerank.acceleration import Acceleration
+from graphrf.pagerank.problem import RankingProblem, distribution, make_problem, vectors_of, without_alpha
 from graphrf.pagerank.result import ITERATION_ROUNDING, PageRankResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
@@ -202,7 +202,7 @@ def iterate(
     )
 
 
-def walked(problem: Problem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
+def walked(problem: RankingProblem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
     """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: where walks are after k steps if not at an end."""
     matrix = _matrix(problem.graph, several=False)
     panel = _panel([problem], None, matrix)
@@ -282,7 +282,7 @@ class _Panel:
         self.lost = self.lost.take(columns)
 
 
-def _panel(problems: Sequence[Problem], guesses: list[np.ndarray] | None, matrix: _Matrix) -> _Panel:
+def _panel(problems: Sequence[RankingProblem], guesses: list[np.ndarray] | None, matrix: _Matrix) -> _Panel:
     dangling = problems[0].dangling
     guesses = [problem.start for problem in problems] if guesses is None else guesses
     shape = problems[0].start.size, len(problems)
@@ -340,7 +340,7 @@ class _Column:
     """A vector in the panel: where its result goes, and how far it steps."""
 
     row: int
-    pace: Pace
+    acceleration: Acceleration
     done: bool = False
 
 
@@ -351,22 +351,22 @@ def _iterate_panel(
 
     Column c ends in `scores[c]`, its last change in `residuals[c]`.
     """
-    columns = [_Column(row, Pace(1 - panel.p_halt)) for row in range(panel.now.shape[1])]
+    columns = [_Column(row, Acceleration(1 - panel.p_halt)) for row in range(panel.now.shape[1])]
     for iteration in range(1, stop.limit + 1):
         # The last one is plain too, so that the change tells the error of what is returned.
         if iteration > stop.plain_after or iteration == stop.limit:
             for column in columns:
-                column.pace.settle()
-        weight = np.array([column.pace.weight for column in columns])
+                column.acceleration.settle()
+        weight = np.array([column.acceleration.weight for column in columns])
         change = _iterate(panel, matrix, share, weight)
         for place, column in enumerate(columns):
             if column.done:
                 continue
-            column.pace.observe(float(change[place]))
+            column.acceleration.observe(float(change[place]))
             # Changes that are rounding alone will not become smaller.
             small = iteration_bound(change[place], panel.p_halt) <= stop.tol or change[place] <= ITERATION_ROUNDING
             if small:
-                column.pace.settle()
+                column.acceleration.settle()
             if (small and weight[place] == 1) or iteration == stop.limit:
                 column.done = True
                 residuals[column.row] = change[place]

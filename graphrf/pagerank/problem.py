@@ -30,7 +30,7 @@ without_alpha = checks.without("alpha", _instead_of_alpha)
 
 
 @dataclass(frozen=True)
-class Problem:
+class RankingProblem:
     r"""PageRank of `graph`: the distribution rho that solves
 
     .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad \delta = \sum_{i\ \text{dangling}} \rho_i,
@@ -76,7 +76,7 @@ def walks_halt(p_halt: float) -> float:
     return p_halt
 
 
-def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
+def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> RankingProblem:
     """The checked question of one vector; `personalization` may be an element of what `vectors_of` returns."""
     require_graph(graph)
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
@@ -85,7 +85,7 @@ def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: An
     else:
         start = distribution(graph, personalization, "personalization")
     jump = None if dangling is None else distribution(graph, dangling, "dangling")
-    return Problem(graph, p_halt, start, personalization is not None, jump)
+    return RankingProblem(graph, p_halt, start, personalization is not None, jump)
 
 
 def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
@@ -210,7 +210,7 @@ def _by_labels(graph: Graph, given: Any, name: str) -> Any:
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     """`given` as an array of numbers."""
-    given = checks.plain(name, given)
+    given = checks.to_array_like(name, given)
     try:
         values = np.asarray(given)
     except ValueError as error:  # ragged lists

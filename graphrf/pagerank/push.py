@@ -1,7 +1,7 @@
 """The compiled loops of local PageRank: push residual mass along edges from a source, then walk from what is left.
 
-A source's state is kept for the touched nodes alone (`graphrf.pagerank.touched`), so memory and time depend on the
-neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node, walk,
+A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend on
+the neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node, walk,
 step).
 
 Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
@@ -19,7 +19,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of, unvisited
+from graphrf.pagerank.node_table import FEWEST_ROWS, append, begin, clear, enlarged, new_table, place_of, unvisited
 from graphrf.sampling.walks.philox import Use, philox, unit
 from graphrf.sampling.walks.transitions import neighbour
 
@@ -188,7 +188,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
         while done < n:
             ahead, room = _look_ahead(table.queues[side], table.nodes, done, n, indptr, indices, cumulative)
             if used + room > table.nodes.size:
-                table = grown(table, used, used + room)
+                table = enlarged(table, used, used + room)
             used, following = _deal(
                 table.slots, table.places, table.nodes, table.mass, table.queues[side], table.queues[1 - side],
                 done, ahead, used, following, indptr, indices, cumulative, p_halt, limit,
@@ -400,7 +400,7 @@ def _advance(  # type: ignore[no-untyped-def]
 def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-untyped-def]
     """Count a visit of every living walk to its node, and give new nodes a row."""
     if used + n > table.nodes.size:
-        table = grown(table, used, used + n)
+        table = enlarged(table, used, used + n)
     for i in range(n):
         v = uint64(position[alive[i]])
         place = place_of(table.slots, v)

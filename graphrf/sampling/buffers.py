@@ -8,7 +8,7 @@ from graphrf._base.compiled import njit
 
 
 @njit(nogil=True)
-def grown(array, used, room):  # type: ignore[no-untyped-def]
+def enlarged(array, used, room):  # type: ignore[no-untyped-def]
     """A larger copy of a buffer, of which `used` elements matter."""
     larger = np.empty(room, array.dtype)
     for i in range(used):

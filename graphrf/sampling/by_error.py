@@ -16,10 +16,10 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import LONGEST_SERIES, series_length
 from graphrf.operators.series.apply import apply_root
-from graphrf.sampling.contract import Sampler
-from graphrf.sampling.job import frame_of
-from graphrf.sampling.joined import drawn
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
+from graphrf.sampling.protocol import Sampler
+from graphrf.sampling.record_builder import sample_rows
+from graphrf.sampling.task import sample_info
 from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
@@ -278,7 +278,7 @@ class _Pilot:
     def work(self, sampler: Sampler) -> float:
         """Multiply-adds of powers of all rows."""
         few = self._rows[:: max(1, self._rows.size // 8)]
-        record = drawn(sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size)
+        record = sample_rows(sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size)
         assert record.work is not None
         return float(record.work.mean()) * self._nodes.size
 
@@ -295,9 +295,9 @@ class _Pilot:
         if law is not None:
             drawing = replace(sampler, lengths=law.survival if isinstance(sampler, CompressedPowers) else law)
         prepared, n_nodes = drawing.prepare(self._graph, _SEED), self._graph.n_nodes
-        frame = frame_of(prepared, n_nodes, 0, np.dtype(np.float64))
-        record = drawn(prepared, self._rows, n_nodes, self._rows.size)
-        phi = feature_matrix(frame, self._rows, record, frame.modulation(self._kernel))
+        info = sample_info(prepared, n_nodes, 0, np.dtype(np.float64))
+        record = sample_rows(prepared, self._rows, n_nodes, self._rows.size)
+        phi = feature_matrix(info, self._rows, record, info.modulation(self._kernel))
         delta = phi.toarray() - self._root.T
         w = self._weights
         pairs, mixed = delta @ delta.T, delta @ self._root  # delta_i . delta_j, delta_i . F_j

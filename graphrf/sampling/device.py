@@ -12,11 +12,11 @@ from graphrf._base import checks
 from graphrf._base.memory import available_memory
 from graphrf.features.device_record import DeviceRecord
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
-from graphrf.sampling.joined import SLACK, SPARE
 from graphrf.sampling.powers.powers_torch import DevicePowers
 from graphrf.sampling.powers.prepared import PreparedPowers
+from graphrf.sampling.protocol import PreparedSampler
+from graphrf.sampling.record_builder import SLACK, SPARE
 from graphrf.sampling.walks.random_walks import PreparedWalks
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
@@ -99,8 +99,8 @@ def device_memory(device: torch.device) -> int | None:
     return None
 
 
-class DeviceJoined:
-    """One record on a device from blocks that arrive in order: `graphrf.sampling.joined.Joined` in tensors.
+class DeviceRecordBuilder:
+    """`RecordBuilder` in tensors: one record on a device from blocks that arrive in order.
 
     Columns are made once, a little larger than expected. Unlike a host's untouched pages, what they are too large
     by is memory in use: they are copied in the end where that is more than `_WASTE` of them.

@@ -18,7 +18,7 @@ from graphrf.features.features import Features
 from graphrf.features.rows import dense_product, row_numbers, squared_norms
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler, sample_features
 
 # Rows with more than this share of non-zeros are multiplied as dense ones: faster, for up to 2.7 times the memory.
@@ -319,14 +319,14 @@ class ProductFeatures:
         root = require_kernel(kernel).root(self.n_factors)
         return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
-    def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.Rows:
+    def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.MeasuredRows:
         """The rows of B, by products with B B^T."""
 
         def gram(x: np.ndarray) -> np.ndarray:
             inner = reduce(lambda product, factor: factor.T @ product, matrices, x)
             return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), inner))
 
-        return error.Rows(self.nodes, self.n_nodes, gram, None)
+        return error.MeasuredRows(self.nodes, self.n_nodes, gram, None)
 
     def _watch_error(
         self, kernel: Kernel, matrices: tuple[sp.csr_array, ...], nodes: np.ndarray, product: sp.csr_array
@@ -336,10 +336,10 @@ class ProductFeatures:
         Multiplying out takes more than the factors have non-zeros.
         """
         first = self.factors[0]
-        f = kernel.modulation(self.n_factors * first.max_length + 1, first.frame.scale)
-        if self._watch.check_diagonal(nodes, lambda: squared_norms(product), kernel, f, first.frame.scale):
+        f = kernel.modulation(self.n_factors * first.max_length + 1, first.info.scale)
+        if self._watch.check_diagonal(nodes, lambda: squared_norms(product), kernel, f, first.info.scale):
             return
-        self._watch.check(self._rows(matrices), kernel, f, first.frame.scale, first.origin, float(self.nnz))
+        self._watch.check(self._rows(matrices), kernel, f, first.info.scale, first.origin, float(self.nnz))
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):
@@ -461,12 +461,12 @@ def _checked_factors(factors: Any) -> tuple[Features, ...]:
 
 
 def _check_same_graph(argument: str, first: Features, second: Features) -> None:
-    if not first.frame.is_of_same_matrix(second.frame):
+    if not first.info.is_of_same_matrix(second.info):
         raise ValueError(f"`{argument}` must be features of the same graph and Laplacian as the first")
 
 
 def _check_seeds(argument: str, factors: Sequence[Features]) -> None:
-    seeds = [factor.seed for factor in factors if factor.frame.is_random]
+    seeds = [factor.seed for factor in factors if factor.info.is_random]
     if len(set(seeds)) < len(seeds):
         repeated = next(seed for seed in seeds if seeds.count(seed) > 1)
         raise ValueError(

@@ -20,11 +20,11 @@ from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.operators.series.apply import apply_kernel
 from graphrf.sampling.by_error import checked_error, features_with_error
-from graphrf.sampling.contract import Sampler
-from graphrf.sampling.into_folder import into_folder
-from graphrf.sampling.job import Job
-from graphrf.sampling.joined import Joined
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.protocol import Sampler
+from graphrf.sampling.record_builder import RecordBuilder
+from graphrf.sampling.task import SamplingTask
+from graphrf.sampling.to_folder import sample_to_folder
 from graphrf.sampling.updated import updated_record
 
 if TYPE_CHECKING:
@@ -176,53 +176,55 @@ def sample_features(
             "error",
             "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
         )
-    job, folder = _checked(
+    task, folder = _checked(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
         path=path, memory_limit=memory_limit, progress=progress,
     )  # fmt: skip
     if error is not None:
 
         def draw(chosen: Sampler) -> Features:
-            return _features(replace(job, sampler=chosen), None, any_seed=False)
+            return _features(replace(task, sampler=chosen), None, any_seed=False)
 
-        return features_with_error(draw, graph, require_kernel(kernel), job.sources, error)
-    return _features(job, folder, any_seed=seed is None)
+        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
+    return _features(task, folder, any_seed=seed is None)
 
 
-def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
-    """The features of a job, in memory, on a device or in a folder."""
-    origin = _origin(job)
+def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a task, in memory, on a device or in a folder."""
+    origin = _origin(task)
     if folder is not None:
-        return into_folder(job, folder, origin, any_seed=any_seed)
-    on_host = job.place is None or job.place.type == "cpu"
-    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
+        return sample_to_folder(task, folder, origin, any_seed=any_seed)
+    on_host = task.place is None or task.place.type == "cpu"
+    return Features(task.info, task.sources, in_memory(task) if on_host else on_device(task), origin)
 
 
-def _origin(job: Job) -> Origin:
-    """Origin of a job's features; the sampler bound to the graph, which is large, is not kept."""
-    follow = partial(_updated, replace(job))  # without what is cached
-    return Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler, follow=follow)
+def _origin(task: SamplingTask) -> Origin:
+    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
+    follow = partial(_updated, replace(task))  # without what is cached
+    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
 
 
-def _updated(job: Job, features: Features, graph: Graph, n_threads: int | None) -> Features:
+def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
     """See `Features.updated`."""
-    after, record = updated_record(job, features, graph, n_threads)
-    return Features(after.frame, features.nodes, record, _origin(after))
+    after, record = updated_record(task, features, graph, n_threads)
+    return Features(after.info, features.nodes, record, _origin(after))
 
 
-def in_memory(job: Job) -> Record:
-    """The record of a job, in one piece on the host."""
-    job.require_room(job.expected, job.working_bytes)
-    return job.draw_into(Joined(job.sources.size, job.graph.n_nodes, job.expected, job.prepared.counts_dtype))
+def in_memory(task: SamplingTask) -> Record:
+    """The record of a task, in one piece on the host."""
+    task.require_room(task.expected, task.working_bytes)
+    return task.draw_into(
+        RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
+    )
 
 
-def on_device(job: Job) -> DeviceRecord:
-    """The record of a job, in one piece on the device where it is drawn."""
-    from graphrf.sampling.device import DeviceJoined
+def on_device(task: SamplingTask) -> DeviceRecord:
+    """The record of a task, in one piece on the device where it is drawn."""
+    from graphrf.sampling.device import DeviceRecordBuilder
 
-    joined = DeviceJoined(job.graph.n_nodes, job.expected)
-    job.require_room(joined.room, job.working_bytes)
-    return job.draw_into(joined)
+    joined = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
+    task.require_room(joined.room, task.working_bytes)
+    return task.draw_into(joined)
 
 
 def _checked(
@@ -238,8 +240,8 @@ def _checked(
     path: str | os.PathLike[str] | None,
     memory_limit: int | None,
     progress: bool,
-) -> tuple[Job, FeatureFolder | None]:
-    """The job that arguments of `sample_features` ask for, and the folder that it goes into."""
+) -> tuple[SamplingTask, FeatureFolder | None]:
+    """The task that arguments of `sample_features` ask for, and the folder that it goes into."""
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
@@ -258,8 +260,8 @@ def _checked(
     seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
-    job = Job(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
-    return job, folder
+    task = SamplingTask(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
+    return task, folder
 
 
 def require_sampler(sampler: Any) -> Sampler:

@@ -15,14 +15,14 @@ from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.sampling.job import Job
-from graphrf.sampling.joined import drawn
+from graphrf.sampling.record_builder import sample_rows
+from graphrf.sampling.task import SamplingTask
 from graphrf.sampling.walks.random_walks import RandomWalks, walk_transitions
 from graphrf.sampling.walks.transitions import Transitions
 
 if TYPE_CHECKING:
     from graphrf.features.features import Features
-    from graphrf.features.frame import Frame
+    from graphrf.features.sample_info import SampleInfo
 
 # Ranges of rows per thread.
 _RANGES = 8
@@ -32,12 +32,14 @@ _MOST_SHORT = 2**31 - 1
 _U1 = np.uint64(1)
 
 
-def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | None) -> tuple[Job, Record]:
-    """Job and record of the features on an edited graph; see `Features.updated`."""
-    require_same_nodes(job.graph, graph)
-    if not isinstance(job.sampler, RandomWalks):
+def updated_record(
+    task: SamplingTask, features: Features, graph: Graph, n_threads: int | None
+) -> tuple[SamplingTask, Record]:
+    """Task and record of the features on an edited graph; see `Features.updated`."""
+    require_same_nodes(task.graph, graph)
+    if not isinstance(task.sampler, RandomWalks):
         raise TypeError(
-            f"features can follow an edit only if `RandomWalks` drew them, got {job.sampler!r}: powers are "
+            f"features can follow an edit only if `RandomWalks` drew them, got {task.sampler!r}: powers are "
             "computed in an order of the nodes that depends on the whole graph, so that every row would change; "
             "sample anew"
         )
@@ -47,20 +49,20 @@ def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | 
             "move them there first, features.to('cpu')"
         )
     threads = thread_count(n_threads)
-    after = replace(job, graph=graph, sources=features.nodes, place=None, n_threads=threads)
+    after = replace(task, graph=graph, sources=features.nodes, place=None, n_threads=threads)
     new, record = after.prepared, features.record
     require_memory(
         1.1 * record.nbytes,
         f"the updated record of {features.nodes.size} nodes",
         "update features of fewer nodes (Features.take)",
     )
-    if _same_law(features.frame, after.frame):
-        changed = changed_rows(walk_transitions(job.graph, job.sampler.laplacian), new.transitions)
+    if _same_law(features.info, after.info):
+        changed = changed_rows(walk_transitions(task.graph, task.sampler.laplacian), new.transitions)
         rows = np.flatnonzero(rows_that_met(record, changed, threads))
     else:
         rows = np.arange(features.nodes.size)
     if rows.size:
-        fresh = drawn(new, features.nodes[rows], graph.n_nodes, after.block_rows, threads)
+        fresh = sample_rows(new, features.nodes[rows], graph.n_nodes, after.block_rows, threads)
         record = with_rows(record, rows, fresh, threads)
     return after, record
 
@@ -79,7 +81,7 @@ def require_same_nodes(before: Graph, after: Any) -> None:
         raise checks.value_error("graph", "must have the same names of nodes in the same order as before the edit")
 
 
-def _same_law(old: Frame, new: Frame) -> bool:
+def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
     """True if both draw walk lengths alike: `AutoLengths` may choose other lengths for the edited graph."""
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 

@@ -113,7 +113,7 @@ def test_products_with_a_kernel_are_those_with_its_matrix(pair):
 
 def test_products_between_steps_are_added_up(pair):
     np.testing.assert_allclose(
-        pair[0].step_squares(), step_squares(pair[1].frame, pair[1].nodes, pair[1].record), rtol=1e-12
+        pair[0].step_squares(), step_squares(pair[1].info, pair[1].nodes, pair[1].record), rtol=1e-12
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.pagerank.estimates import length_law
-from graphrf.pagerank.problem import Problem, make_problem
+from graphrf.pagerank.problem import RankingProblem, make_problem
 from graphrf.pagerank.walks.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
@@ -49,7 +49,9 @@ def projections(graph: grf.Graph) -> np.ndarray:
     return np.column_stack([indegrees, hub, mode, np.ones(graph.n_nodes)])
 
 
-def measures(problem: Problem, estimator: str, coupling: str | grf.Coupling) -> Callable[[int, int], np.ndarray]:
+def measures(
+    problem: RankingProblem, estimator: str, coupling: str | grf.Coupling
+) -> Callable[[int, int], np.ndarray]:
     """Draws of the projected estimate from 64 groups of coupled walks a source."""
     law = length_law(coupling, problem.p_halt, estimator)
     onto = projections(problem.graph)
@@ -61,7 +63,7 @@ def measures(problem: Problem, estimator: str, coupling: str | grf.Coupling) -> 
     return draw
 
 
-def expected(problem: Problem) -> np.ndarray:
+def expected(problem: RankingProblem) -> np.ndarray:
     return lossy_measure(problem.graph, problem.p_halt, problem.start) @ projections(problem.graph)
 
 

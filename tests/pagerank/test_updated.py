@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.matching import shipped_coupling
 from graphrf.pagerank import estimate
-from graphrf.pagerank.walks import kept as module
+from graphrf.pagerank.walks import stored_walks as module
 
 N = 300
 COUPLINGS = ["iid", "antithetic", "sigma", "stratified", shipped_coupling(0.3)]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 import graphrf as grf
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 
 ARRAYS = tuple(part.name for part in fields(Record))
 
 
 def parts(features: grf.Features) -> dict[str, Any]:
     """All that the features are made of, by name; of a device's, copies on the host."""
-    named = {part.name: getattr(features.frame, part.name) for part in fields(Frame)}
+    named = {part.name: getattr(features.info, part.name) for part in fields(SampleInfo)}
     record = features.to("cpu").record
     return {"nodes": features.nodes, **named, **{name: getattr(record, name) for name in ARRAYS}}
 
@@ -25,12 +25,12 @@ def changed(features: grf.Features, **changes: Any) -> grf.Features:
     """The features with other settings or arrays of the record."""
     of_record = {name: changes.pop(name) for name in ARRAYS if name in changes}
     nodes = changes.pop("nodes", features.nodes)
-    return grf.Features(replace(features.frame, **changes), nodes, replace(features.record, **of_record))
+    return grf.Features(replace(features.info, **changes), nodes, replace(features.record, **of_record))
 
 
 def taken_rows(features: grf.Features, rows: np.ndarray) -> grf.Features:
     """The features of some rows, given by number."""
-    return grf.Features(features.frame, features.nodes[rows], features.record.take(rows))
+    return grf.Features(features.info, features.nodes[rows], features.record.take(rows))
 
 
 def with_tensors(features: grf.Features) -> grf.Features:
@@ -39,4 +39,4 @@ def with_tensors(features: grf.Features) -> grf.Features:
 
     from graphrf.features.device_record import device_record
 
-    return grf.Features(features.frame, features.nodes, device_record(features.record, torch.device("cpu")))
+    return grf.Features(features.info, features.nodes, device_record(features.record, torch.device("cpu")))

@@ -20,7 +20,7 @@ _FLAT, _LEVEL = 1e-7, 1e-3
 _IMPOSSIBLE = -1e25
 
 
-class Maximum(NamedTuple):
+class Ascent(NamedTuple):
     """Final point of a gradient ascent.
 
     Attributes
@@ -38,11 +38,11 @@ class Maximum(NamedTuple):
 
 def ascend(
     objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
-) -> Maximum:
+) -> Ascent:
     """Climb from `start`; every array in it moves, those named in `bounds` between (low, high)."""
     shapes = {name: value.shape for name, value in start.items()}
     if not shapes or max_iterations == 0:
-        return Maximum(start, value_at(objective, start), True)
+        return Ascent(start, value_at(objective, start), True)
 
     def unpacked(vector: np.ndarray) -> Point:
         parts, first = {}, 0
@@ -73,7 +73,7 @@ def ascend(
         negative, np.concatenate([value.ravel() for value in start.values()]), jac=True, method="L-BFGS-B",
         bounds=limits, options={"maxiter": max_iterations, "ftol": _FLAT, "gtol": _LEVEL},
     )  # fmt: skip
-    return Maximum(unpacked(found.x), -float(found.fun), bool(found.success))
+    return Ascent(unpacked(found.x), -float(found.fun), bool(found.success))
 
 
 def value_at(objective: Objective, point: Point) -> float:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Maximum, Point, ascend
-from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
+from graphrf.euclidean.gp.ascent import Ascent, Point, ascend
+from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import DualPosterior, PrimalPosterior, block_sums, total_sums
 from graphrf.euclidean.kernels import StationaryKernel
 from graphrf.euclidean.paired import paired
@@ -129,14 +129,14 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return checks.choice("frequencies", self.frequencies, FREQUENCIES) == "trained"
 
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
         if self.frequencies == "fixed":
             return found
         return ascend(self.evidence(data), found.point, self._bounds(data), steps)
 
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         given, constant = self._hyperparameters(tensors(point), data), self.mean == "constant"
-        basis = _Basis(given.lengthscale, torch.tensor(point["frequencies"]))
+        basis = _CosineBasis(given.lengthscale, torch.tensor(point["frequencies"]))
         k = 2 * self._m
         if data.x.shape[0] < k:
             dual = DualPosterior(basis(data.x), data.sides, given.scale, given.noise, constant)
@@ -145,7 +145,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         return _WeightSpace(basis, PrimalPosterior(sums, given.scale, given.noise, constant))
 
 
-class _Basis(NamedTuple):
+class _CosineBasis(NamedTuple):
     """The features of known hyperparameters."""
 
     lengthscale: Tensor
@@ -158,7 +158,7 @@ class _Basis(NamedTuple):
 class _WeightSpace:
     """Functions with the posterior's weights."""
 
-    def __init__(self, basis: _Basis, posterior: PrimalPosterior | DualPosterior) -> None:
+    def __init__(self, basis: _CosineBasis, posterior: PrimalPosterior | DualPosterior) -> None:
         self._basis, self._posterior = basis, posterior
         self.constant = posterior.constant
 

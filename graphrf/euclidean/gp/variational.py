@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
-from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
+from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
+from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
 
 # Deviations of the frequencies that the ascent may begin with: the best is taken.
@@ -130,7 +130,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return True
 
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
         """Maximise the bound from the drawn frequencies, with anchors at observations."""
         bound, n = self.bound(data), data.x.shape[0]
         anchors = data.x.numpy()[rng.choice(n, self._m, replace=self._m > n)]
@@ -157,7 +157,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
 
         return objective
 
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         values = tensors(point)
         given = self._hyperparameters(values, data)
         basis = UncertainBasis.of(given.lengthscale, values)

@@ -16,7 +16,7 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
-from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
+from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
 from graphrf.euclidean.kernels import lengthscales
 from graphrf.euclidean.paired import paired
@@ -59,7 +59,7 @@ class Observed(NamedTuple):
     unit: float
 
 
-class Hyperparameters(NamedTuple):
+class WeightHyperparameters(NamedTuple):
     """Lengthscales of shape () or (d,), output scale and noise variance, in units of `Observed.unit`."""
 
     lengthscale: Tensor
@@ -67,7 +67,7 @@ class Hyperparameters(NamedTuple):
     noise: Tensor
 
 
-class Posterior(Protocol):
+class WeightPosterior(Protocol):
     """Posterior of a fitted regressor, in units of `Observed.unit`."""
 
     constant: Tensor
@@ -112,11 +112,11 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     _objective_name: str
 
     @abstractmethod
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
         """Train all parameters of the model, from the maximum `found` with fixed frequencies."""
 
     @abstractmethod
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         """The posterior for known hyperparameters; sets what the subclass alone has fitted."""
 
     def fit(self, X: Any, y: Any) -> Any:
@@ -156,8 +156,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         fresh = self._check_settings()
         X, y = validate_data(
             self,
-            checks.plain("X", X),
-            checks.plain("y", y),
+            checks.to_array_like("X", X),
+            checks.to_array_like("y", y),
             multi_output=True,
             y_numeric=True,
             dtype=np.float64,
@@ -268,7 +268,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, checks.plain("X", X), dtype=np.float64, reset=False)
+        X = validate_data(self, checks.to_array_like("X", X), dtype=np.float64, reset=False)
         _check_sizes("X", np.abs(X).max(0), 0.0)
         return torch.tensor(X - self._centre)
 
@@ -284,7 +284,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     # -- the search --------------------------------------------------------------------------------
 
-    def _hyperparameters(self, point: dict[str, Tensor], data: Observed) -> Hyperparameters:
+    def _hyperparameters(self, point: dict[str, Tensor], data: Observed) -> WeightHyperparameters:
         """Those of a point of the search, or as they were given."""
         if "lengthscale" in point:
             lengthscale = point["lengthscale"].exp()
@@ -294,7 +294,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             point[name].exp() if name in point else torch.tensor(np.float64(getattr(self, name)) / data.unit**2)
             for name in ("output_scale", "noise")
         )
-        return Hyperparameters(lengthscale, scale, noise)
+        return WeightHyperparameters(lengthscale, scale, noise)
 
     def _bounds(self, data: Observed) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Bounds on the logarithms of the trained hyperparameters."""
@@ -327,7 +327,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
         return points
 
-    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Maximum:
+    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Ascent:
         """The best of several ascents of so many steps each, with its frequencies in the point."""
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]

@@ -7,7 +7,7 @@ from numba import uint64
 
 from graphrf._base import checks
 from graphrf._base.compiled import njit
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 from graphrf.sampling.walks.philox import Use, philox, unit
 
 _USE_BATCH = np.uint64(Use.BATCH)
@@ -30,7 +30,7 @@ def split(total: int, parts: int) -> list[int]:
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
-def starts(problem: Problem, groups: int, group: int, offset: float) -> np.ndarray:
+def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> np.ndarray:
     """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source on average.
 
     They are in proportion to the personalisation vector, by systematic sampling: `offset`, uniform in [0, 1),

@@ -13,7 +13,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map
 from graphrf.pagerank.power import walked
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks import batches
 from graphrf.pagerank.walks.exact_steps import take_exact_steps
@@ -37,7 +37,7 @@ class Walks:
     `on` holds the transitions of the problem's graph where torch runs the pools; None: numba makes the walks.
     """
 
-    problem: Problem
+    problem: RankingProblem
     law: LengthLaw | None
     estimator: str
     seed: int
@@ -52,7 +52,7 @@ class Walks:
         return 1 if self.law is None else self.law.group
 
     @cached_property
-    def _exact_part(self) -> tuple[np.ndarray, Problem | None, float]:
+    def _exact_part(self) -> tuple[np.ndarray, RankingProblem | None, float]:
         return take_exact_steps(self.problem, self.exact_steps, self.n_threads)
 
     @property
@@ -124,7 +124,7 @@ class Counted(NamedTuple):
 
 
 def batch_measures(
-    problem: Problem,
+    problem: RankingProblem,
     law: LengthLaw | None,
     estimator: str,
     groups: int,
@@ -138,7 +138,7 @@ def batch_measures(
     on: DeviceTransitions | None = None,
     counted: Iterable[Counted] | None = None,
 ) -> Iterator[tuple[np.ndarray, float, int]]:
-    """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
+    """The parts of the measure x (`RankingProblem`) from independent batches: arrays (N,), weights, steps taken.
 
     `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
     A part has the mean weight * x, the weights sum to 1. The random bits are those of the batches number
@@ -161,7 +161,7 @@ def batch_measures(
 
 
 def batch_counts(
-    problem: Problem,
+    problem: RankingProblem,
     law: LengthLaw | None,
     estimator: str,
     groups: int,

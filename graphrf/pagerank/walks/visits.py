@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 
 
-def control_vector(problem: Problem) -> np.ndarray:
+def control_vector(problem: RankingProblem) -> np.ndarray:
     """The fixed vector b, shape (N,): where a walk's surplus of steps is likely to be.
 
     The degrees on undirected graphs without personalisation, else the start, always without dangling nodes
@@ -43,7 +43,7 @@ def control_vector(problem: Problem) -> np.ndarray:
     return control * (_kept_share(problem) / total) if total > 0 else control
 
 
-def _kept_share(problem: Problem) -> float:
+def _kept_share(problem: RankingProblem) -> float:
     """p / (p + (1 - p) q), with q the share of dangling nodes among the first two visits of walks."""
     graph, walk = problem.graph, 1 - problem.p_halt
     lost = np.zeros(graph.n_nodes)
@@ -57,9 +57,9 @@ def _kept_share(problem: Problem) -> float:
 
 
 def visit_measure(
-    counts: np.ndarray, n_walks: int, share: float, problem: Problem, control: np.ndarray
+    counts: np.ndarray, n_walks: int, share: float, problem: RankingProblem, control: np.ndarray
 ) -> np.ndarray:
-    """The estimate of x (`Problem`) from counts of steps, shape (N,).
+    """The estimate of x (`RankingProblem`) from counts of steps, shape (N,).
 
     `counts` may be a part of the steps of `n_walks` walks: `share` of these walks; the function is linear in
     (counts, share), so that the measures of all parts add up to that of the whole.
@@ -72,5 +72,5 @@ def visit_measure(
 
 
 def end_point_measure(counts: np.ndarray, n_walks: int) -> np.ndarray:
-    """The estimate of x (`Problem`) from counts of end points, a part of those of `n_walks` walks; linear."""
+    """Estimate of x (`RankingProblem`) from counts of end points of some of `n_walks` walks; linear in them."""
     return counts / n_walks

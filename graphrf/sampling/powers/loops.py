@@ -12,7 +12,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.sampling.buffers import grown
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
 from graphrf.sampling.powers.selection import kth_largest
@@ -33,7 +33,7 @@ def powers_of(  # type: ignore[no-untyped-def]
 
     A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
     x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
-    the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    the buffers, which may have enlarged, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
     indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
     dense, _, low, middle, top = scratch
@@ -58,8 +58,8 @@ def powers_of(  # type: ignore[no-untyped-def]
         reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
         if most > nodes.size:
-            nodes = grown(nodes, last, 2 * most)
-            values = grown(values, last, 2 * most)
+            nodes = enlarged(nodes, last, 2 * most)
+            values = enlarged(values, last, 2 * most)
         w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
         if whole:
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
@@ -171,12 +171,12 @@ def power_block(  # type: ignore[no-untyped-def]
         n = ends[max_length + 1]
         if n_values + n > steps.size:
             room = max(2 * steps.size, n_values + n)
-            steps = grown(steps, n_values, room)
-            counts = grown(counts, n_values, room)
+            steps = enlarged(steps, n_values, room)
+            counts = enlarged(counts, n_values, room)
         if n_entries + n > found.size:
             room = max(2 * found.size, n_entries + n)
-            found = grown(found, n_entries, room)
-            per_entry = grown(per_entry, n_entries, room)
+            found = enlarged(found, n_entries, room)
+            per_entry = enlarged(per_entry, n_entries, room)
         # Values of each node: counted, then every one goes to its place, in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]

@@ -13,9 +13,9 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler, Sampler
 from graphrf.sampling.powers.loops import exact_size, power_block
 from graphrf.sampling.powers.meetings import meeting_block
+from graphrf.sampling.protocol import PreparedSampler, Sampler
 from graphrf.sampling.walks.transitions import row_cumsum
 
 # What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance

@@ -6,8 +6,8 @@ of them: random bits (which compile to vector instructions), the edges that thes
 No loop has a branch that depends on the data: a mispredicted one would end what is under way.
 
 A visit is a word of 64 bits: number of the source in the batch | node | step | count, each as wide as it must be
-(`Layout`), so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks: then
-64 bits hold the parts of any visit.
+(`WordLayout`), so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks:
+then 64 bits hold the parts of any visit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class Layout(NamedTuple):
+class WordLayout(NamedTuple):
     """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits and widths."""
 
     step_bit: np.uint64
@@ -120,7 +120,7 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
     count_bits = bit_length(n_walks)
     step_bits = bit_length(longest)
     node_bits = bit_length(n_nodes - 1)
-    return Layout(
+    return WordLayout(
         uint64(count_bits),
         uint64(count_bits + step_bits),
         uint64(count_bits + step_bits + node_bits),

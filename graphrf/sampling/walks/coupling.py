@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks, html
-from graphrf._base.files.arrays import opened, whole_file
+from graphrf._base.files.arrays import complete_file, opened
+from graphrf._base.files.atomic import atomic_write
 from graphrf._base.files.json_text import parsed
-from graphrf._base.files.whole import atomic_write
 
 _FORMAT = "graphrf coupling 1"
 _OBJECTIVES = ("gram", "pagerank")
@@ -70,7 +70,7 @@ class Coupling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        checks.plain("permutations", self.permutations)
+        checks.to_array_like("permutations", self.permutations)
         try:
             permutations = np.atleast_2d(np.array(self.permutations))
         except ValueError as error:  # rows of different lengths
@@ -175,7 +175,7 @@ class Coupling:
     def load(cls, path: str | Path) -> Coupling:
         """Read a file that `save` wrote; `FileNotFoundError` or `ValueError` if there is none."""
         path = checks.path("path", path)
-        with whole_file(path, "Coupling.save"):
+        with complete_file(path, "Coupling.save"):
             with opened(path) as file:
                 text = file.read(_MOST_BYTES + 1)
             if len(text) > _MOST_BYTES:

@@ -63,7 +63,7 @@ class Survival:
     table: np.ndarray
 
     def __post_init__(self) -> None:
-        checks.plain("table", self.table)
+        checks.to_array_like("table", self.table)
         try:
             table = np.array(self.table, dtype=np.float64, copy=True)
         except (TypeError, ValueError):

@@ -11,7 +11,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import grown
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule
 from graphrf.sampling.walks.philox import Use, philox, unit
@@ -175,12 +175,12 @@ def walk_block(  # type: ignore[no-untyped-def]
         visits = words if in_place else spare
         if n_visits + n > steps.size:
             room = max(2 * steps.size, n_visits + n)
-            steps = grown(steps, n_visits, room)
-            counts = grown(counts, n_visits, room)
+            steps = enlarged(steps, n_visits, room)
+            counts = enlarged(counts, n_visits, room)
         if n_entries + n > nodes.size:
             room = max(2 * nodes.size, n_entries + n)
-            nodes = grown(nodes, n_entries, room)
-            visits_per_entry = grown(visits_per_entry, n_entries, room)
+            nodes = enlarged(nodes, n_entries, room)
+            visits_per_entry = enlarged(visits_per_entry, n_entries, room)
         last = first + members.size
         n_entries, n_visits = _record(
             visits[:n], layout, entries_per_row[first:last], visits_per_row[first:last],

@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.protocol import PreparedSampler
 from graphrf.sampling.walks.batches import MOST_TOGETHER, new_desk
 from graphrf.sampling.walks.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.walks.loops import walk_block

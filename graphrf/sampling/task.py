@@ -10,12 +10,12 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 from graphrf._base.progress import progress_bar
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.joined import SPARE, draw_into, drawn, record_bytes
+from graphrf.sampling.protocol import PreparedSampler, Sampler
+from graphrf.sampling.record_builder import SPARE, draw_into, record_bytes, sample_rows
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ _THREAD_BYTES = 3 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class SamplingTask:
     """Checked arguments of a call of `sample_features`.
 
     Attributes
@@ -74,9 +74,9 @@ class Job:
         return OnDevice(prepared, self.place)
 
     @cached_property
-    def frame(self) -> Frame:
+    def info(self) -> SampleInfo:
         """Settings that all rows share."""
-        return frame_of(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
+        return sample_info(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
 
     @property
     def threads(self) -> int:
@@ -156,9 +156,9 @@ class Job:
         return joined.record()
 
 
-def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
+def sample_info(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> SampleInfo:
     """Settings that all rows of a prepared sampler share."""
-    return Frame(
+    return SampleInfo(
         n_nodes=n_nodes,
         n_walks=prepared.n_walks,
         laplacian=prepared.sampler.laplacian,
@@ -176,7 +176,7 @@ def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype
 def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Record:
     """The record of a few of the nodes, by which folders know features again."""
     few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
-    return drawn(prepared, few, n_nodes, few.size)
+    return sample_rows(prepared, few, n_nodes, few.size)
 
 
 def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: int) -> tuple[int, int]:

@@ -23,12 +23,12 @@ import numpy as np
 import psutil
 from distributed import Client, Future
 
-from graphrf._base.files.whole import version
+from graphrf._base.files.atomic import version
 
-# Arrays of so many bytes are mapped; smaller ones travel with the parcel.
+# Arrays of so many bytes are mapped; smaller ones travel with the shared object.
 _LARGE = 4096
-# A parcel of so many bytes goes with each task. `Client.map` would give what is larger than 1e5 bytes a key that
-# is its argument's name, whichever call it belongs to.
+# A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger argument by its name
+# alone, so that two calls would share one value.
 _LIGHT = 65_536
 # How the names of files begin that belong to processes of this machine.
 _OWNER = f"graphrf-{platform.node() or 'localhost'}-"
@@ -42,7 +42,7 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Location of an array: in a file from byte `at` on, or (no file) the parcel's array number `at`.
+    """Location of an array: in a file from byte `at` on, or (no file) the shared object's array number `at`.
 
     For an array in a file, `version` identifies the file on this machine, and the checksum `sample` on others.
     """
@@ -57,7 +57,7 @@ class _Place(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A parcel's content, the maps that it has, and the parcel's own file, which goes with the parcel."""
+    """Content of a shared object, its memory maps, and its file, which is removed with it."""
 
     content: Any
     maps: list[np.memmap[Any, Any]]
@@ -68,7 +68,7 @@ _opened: OrderedDict[str, _Opened] = OrderedDict()
 _opening = threading.Lock()
 
 
-class Parcel:
+class SharedObject:
     """An object on its way to workers, with its arrays apart.
 
     Arrays come out as they went in, read-only ones read-only: compiled loops tell the two kinds apart. Arrays that
@@ -79,8 +79,8 @@ class Parcel:
     ----------
     content : object
     folder : path, optional
-        Seen by all workers, as the files of mapped arrays must then be. The file in it is removed when this parcel
-        is no longer used here.
+        Seen by all workers, as the files of mapped arrays must then be. Its file there is removed when this object is
+        no longer used in this process.
 
     Attributes
     ----------
@@ -127,8 +127,8 @@ class Parcel:
         """Bytes that travel."""
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
-    def delivered(self, client: Client) -> Parcel | Future[Any]:
-        """Argument for tasks: the parcel itself if it is small, else a future that is copied to every worker."""
+    def delivered(self, client: Client) -> SharedObject | Future[Any]:
+        """Argument for tasks: the object itself if it is small, else a future that is copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
@@ -140,7 +140,7 @@ class Parcel:
 
     @staticmethod
     def release(allowed: int) -> None:
-        """Let go of this process's pages of mapped parcels where these have more than `allowed` bytes.
+        """Let go of this process's pages of mapped shared objects where these have more than `allowed` bytes.
 
         They come back when they are read again.
         """
@@ -188,7 +188,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _forget_removed() -> None:
-    """Close the maps of parcels that are gone, so that their room on the disk is free.
+    """Close the maps of shared objects that are gone, so that their room on the disk is free.
 
     The files of a graph that was written over are gone, too, but its maps may still be in use.
     """

@@ -49,7 +49,7 @@ def new_table(rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def grown(table, used, room):  # type: ignore[no-untyped-def]
+def enlarged(table, used, room):  # type: ignore[no-untyped-def]
     """The same table with room for at least `room` nodes."""
     rows = table.nodes.size
     while rows < room:

@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base.threads import ordered_map
 from graphrf.features.record import Record
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.protocol import PreparedSampler
 
 # Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
 SPARE, SLACK = 1.1, 65_536
@@ -23,7 +23,7 @@ def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 
     return (2 + count_bytes) * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
 
 
-class Joined:
+class RecordBuilder:
     """One record from blocks that arrive in order.
 
     The arrays are made once, a little larger than expected, and blocks are copied to their places as they come,
@@ -114,7 +114,7 @@ def draw_into(
         del block  # else it would stay while the next one is made
 
 
-def drawn(
+def sample_rows(
     prepared: PreparedSampler,
     nodes: np.ndarray,
     n_nodes: int,
@@ -125,7 +125,7 @@ def drawn(
     """The record of some nodes of a graph with `n_nodes`; see `draw_into`."""
     entries, visits = prepared.merged_per_row
     expected = int(nodes.size * entries), int(nodes.size * visits)
-    joined = Joined(nodes.size, n_nodes, expected, prepared.counts_dtype)
+    joined = RecordBuilder(nodes.size, n_nodes, expected, prepared.counts_dtype)
     draw_into(joined, prepared, nodes, size, threads, after)
     return joined.record()
 

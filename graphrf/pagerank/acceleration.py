@@ -13,7 +13,7 @@ _FIRST_SHARE = 0.6  # the first estimate is at most so much of the largest radiu
 _SLOW = 1.1  # a decrease so much slower than it should be calls for a larger radius
 
 
-class Pace:
+class Acceleration:
     r"""The extrapolation of one vector on an undirected graph, whose transitions P have real eigenvalues.
 
     .. math:: x_{k+1} = \omega (F(x_k) - x_{k-1}) + x_{k-1}, \qquad \omega = 2 / (1 + \sqrt{1 - r^2})

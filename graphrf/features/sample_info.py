@@ -30,7 +30,7 @@ class FeatureKernel(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class SampleInfo:
     """The settings of features and what their rows need of the graph; it belongs to no row.
 
     Attributes
@@ -133,7 +133,7 @@ class Frame:
                 )
         return kernel.modulation(self.max_length + 1, scale=self.scale)
 
-    def is_of_same_matrix(self, other: Frame) -> bool:
+    def is_of_same_matrix(self, other: SampleInfo) -> bool:
         """True if both have the same number of nodes, and the same Laplacian and scale of the walk matrix."""
         mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
         return mine == its

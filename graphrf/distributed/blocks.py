@@ -22,7 +22,7 @@ from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.protocol import PreparedSampler
 from graphrf.sampling.record_builder import sample_rows
 
-# Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
+# Mapped pages of the graph are released beyond this share of a worker's memory, against which Dask counts them.
 _MAPPED_SHARE = 0.25
 
 
@@ -47,7 +47,7 @@ class RowBlock:
     Parameters
     ----------
     info : SharedObject of SampleInfo
-        What all blocks share: settings and degrees.
+        Settings and degrees, common to all blocks.
     nodes : ndarray of int64
     record : Record
     """
@@ -63,7 +63,7 @@ class RowBlock:
         """The factor of these rows, which keeps the values of the last modulation."""
         factor = self._factor
         if factor is None:
-            # One thread: those of a group have a block each.
+            # One thread, since each thread of a group has a block.
             factor = self._factor = FeatureFactor(self.info, self.nodes, self.record, n_threads=1)
         return factor
 
@@ -81,7 +81,7 @@ class RowBlock:
         return {**vars(self), "_factor": None}
 
     def __sizeof__(self) -> int:
-        """Bytes of the record, and of the values for one modulation, which products will add."""
+        """Bytes of the record, and of the values for one modulation."""
         return self.record.nbytes + self.nodes.nbytes + self.info.dtype.itemsize * self.record.n_entries
 
 
@@ -96,7 +96,7 @@ class File(NamedTuple):
 
 
 def draw(rows: BlockNodes, file: File | None, *, drawing: SharedObject, info: SharedObject) -> RowBlock:
-    """A block of rows: read from its file if there is one already, else drawn and written there."""
+    """A block of rows: read from its file if that exists, else drawn and written there."""
     nodes = node_array(rows)
     if file is not None and os.path.exists(file.path):
         return read(rows, file, info=info)
@@ -116,7 +116,7 @@ def read(rows: BlockNodes, file: File, *, info: SharedObject) -> RowBlock:
 
 
 def write(block: RowBlock, file: File) -> None:
-    """Write a block to its file, whole or not at all."""
+    """Write a block to its file atomically."""
     write_rows(file.path, block.record, file.key)
 
 
@@ -152,7 +152,7 @@ def mapped_allowance() -> int:
 
 
 class BlockGroup(NamedTuple):
-    """Blocks that one worker holds, by number, in order, and threads for them: what one task works on."""
+    """The blocks of one task: their worker, their numbers in order, and threads for them."""
 
     address: str
     numbers: list[int]
@@ -162,7 +162,7 @@ class BlockGroup(NamedTuple):
 def each(
     group: BlockGroup, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
 ) -> list[Any]:
-    """The results of a function of one block, and its part if there are any, for all blocks of a group."""
+    """Results of a function of one block, and of its part if there are parts, for all blocks of a group."""
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
     if parts is not None:
         given = list(zip(blocks, parts, strict=True))
@@ -172,7 +172,7 @@ def each(
 def spread(
     group: BlockGroup, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
-    """F^T y of a group's rows, added up as far as `Sums` does; y holds the rows of one block after another."""
+    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one after another."""
     sums = Sums(n_blocks, in_place=True)
     parts = zip(blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True)
     panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), group.threads)
@@ -189,7 +189,7 @@ def multiplied(
 
 
 def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """<y, P_k x>, the block's part of it."""
+    """The block's part of <y, P_k x>."""
     return block.factor.grad_f(x, y)
 
 
@@ -204,5 +204,5 @@ def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
 
 
 def step_products(block: RowBlock) -> np.ndarray:
-    """<P_k, P_l>, the block's part of it."""
+    """The block's part of <P_k, P_l>."""
     return step_squares(block.info, block.nodes, block.record) * block.nodes.size

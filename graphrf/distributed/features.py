@@ -27,23 +27,23 @@ from graphrf.features.factor import checked_columns
 from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, FeatureFolder
 from graphrf.features.rows import squared_norms
-from graphrf.features.sample_info import FeatureKernel, SampleInfo
+from graphrf.features.sample_info import FeatureKernel, SampleInfo, SampleProperties
 
 
 class WorkerMemory(NamedTuple):
-    """The memory of a worker; see `DistributedFeatures.memory`.
+    """The memory of a worker in bytes; see `DistributedFeatures.memory`.
 
     Attributes
     ----------
     n_blocks : int
     blocks : int
-        Bytes of these features' blocks, with the values of one modulation each.
+        Blocks of these features, with the values of one modulation each.
     private : int
-        Bytes of its process, without the pages of mapped files, which are shared and can be dropped.
+        Its process, without the pages of mapped files, which are shared and can be dropped.
     peak : int
-        Peak bytes of its process, with such pages; on systems other than Linux, the present bytes.
+        Peak of its process with such pages; on systems other than Linux, the present value.
     limit : int or None
-        Bytes that Dask allows it.
+        Limit set by Dask.
     """
 
     n_blocks: int
@@ -53,7 +53,7 @@ class WorkerMemory(NamedTuple):
     limit: int | None
 
 
-class DistributedFeatures:
+class DistributedFeatures(SampleProperties):
     r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
     The counterpart of `graphrf.Features`: the record of each step, from which Phi of any kernel is computed.
@@ -87,44 +87,9 @@ class DistributedFeatures:
         self._chosen = nodes
         self._sizes = np.array([len(part) for part in parts])
         self._held = held
-        self._identity = identity  # what tells these features from others; a pass over the graph
+        self._identity = identity  # distinguishes these features from others; a pass over the graph
 
     # -- settings and sizes ------------------------------------------------------------------------
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes of the graph."""
-        return self.info.n_nodes
-
-    @property
-    def n_walks(self) -> int:
-        """Walks from each node; 1 for powers."""
-        return self.info.n_walks
-
-    @property
-    def seed(self) -> int:
-        """Seed of the samples."""
-        return self.info.seed
-
-    @property
-    def laplacian(self) -> str:
-        """The Laplacian whose walk matrix was used."""
-        return self.info.laplacian
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of matrices and products."""
-        return self.info.dtype
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The sampler's settings."""
-        return self.info.description
-
-    @property
-    def max_length(self) -> int:
-        """The longest step."""
-        return self.info.max_length
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -167,7 +132,7 @@ class DistributedFeatures:
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks; what workers would have to be asked for is there once they were asked."""
+        """A table for notebooks; sizes that workers must be asked for are shown once they are known."""
         known = "_facts" in vars(self)
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
@@ -223,9 +188,9 @@ class DistributedFeatures:
         Parameters
         ----------
         kernel : Kernel
-            A kernel with the Laplacian of the features.
+            A kernel of the features' Laplacian.
         memory_limit : int, optional
-            Bytes that it may take in this process. Default: the available memory.
+            Maximum number of bytes in this process. Default: the available memory.
 
         Raises
         ------
@@ -237,8 +202,8 @@ class DistributedFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered, and of the error only
-            a diagonal that no kernel has.
+            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered, and the error is not
+            estimated, except for a diagonal that no kernel has.
         """
         f = bounds.checked_modulation(self.info, kernel)
         wide = self.nnz >= 2**31
@@ -254,7 +219,7 @@ class DistributedFeatures:
         return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
-        """Those of `graphrf.sample_features`, bit for bit, in this process; MemoryError if they do not fit."""
+        """The features of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit here."""
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
         return self.factor().gather()
 
@@ -284,7 +249,7 @@ class DistributedFeatures:
 
         Notes
         -----
-        See `DistributedFactor` for cost and traffic.
+        Cost and traffic: see `DistributedFactor`.
         """
         f = bounds.checked_modulation(self.info, kernel)
         checked_columns("v", v, self.shape[0], self.dtype)
@@ -343,7 +308,7 @@ def load_features(
 
     Keep the folder while they are used: blocks that are lost with a worker are read again.
 
-    Parameters
+    Keep the folder while the features are used: blocks that are lost with a worker are read again.
     ----------
     path : path of a folder
         Seen by all workers.
@@ -395,7 +360,7 @@ def begin_folder(
     rows: int,
     identity: Mapping[str, str],
 ) -> tuple[int, str]:
-    """`FeatureFolder.begin`; ValueError, too, if not all workers see the folder."""
+    """`FeatureFolder.begin`; ValueError also if not all workers see the folder."""
     folder.make()
     if not seen_by_all(client, folder.path):
         raise checks.value_error(
@@ -406,11 +371,11 @@ def begin_folder(
 
 
 def _process_memory() -> tuple[int, int]:
-    """Bytes of this process without pages of mapped files, and the most that it has had with them."""
+    """Present bytes of this process without pages of mapped files, and its peak with them."""
     now = psutil.Process().memory_info().rss
     known = {"RssAnon": now, "VmHWM": now}
     try:
-        # Not `getrusage`, whose peak a process has from the one that started it.
+        # `getrusage` gives the peak of the parent process.
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         lines = []

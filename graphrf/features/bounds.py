@@ -17,15 +17,15 @@ from graphrf.features.sample_info import FeatureKernel, SampleInfo
 HEAVY = 5.0
 # ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2: where the
 # series ends too early, which is a bias of about that size, and where rows are cut, for which the bound is loose.
-# Who asks for kernel.truncation_length(0.01) gets 2 % knowingly.
+# Users of kernel.truncation_length(0.01) accept 2 %.
 _ENDS_EARLY, _CUT = 0.02, 0.1
-# What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
-# the record, the matrix that masses are read from, and the matrix that is used. The rest is for float64.
+# Rounding errors as a share of sum_k |f_k| or of the mass of a row or column: 2^-24 in float32 for the record, the
+# matrix of the masses, and the matrix in use, with a margin for float64.
 _ROUNDING = 2.0**-21
-# The unit roundoff of the powers in the record, and what it may do to K, as a share of its norm, unsaid.
+# Unit roundoff of the powers in the record, and its effect on K that needs no warning, as a share of K's norm.
 _SINGLE = 2.0**-24
 _ROUNDED = 1e-3
-# How to see the error of features whose bound is loose.
+# A way to measure the error of features whose bound is loose.
 _MEASURE = (
     "to measure it, compare features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, "
     "r, r) for some nodes r"
@@ -41,7 +41,7 @@ class TruncationWarning(UserWarning):
 
 
 class CutRows(NamedTuple):
-    """Rows of which a part was cut: the nodes that they belong to, and their record on the host."""
+    """Rows of which a part was cut: their nodes, and their record on the host."""
 
     nodes: np.ndarray
     record: Record
@@ -64,7 +64,7 @@ def checked_modulation(info: SampleInfo, kernel: FeatureKernel, cut: CutRows | N
 def suitability_warnings(
     info: SampleInfo, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
 ) -> list[UserWarning]:
-    """The warnings of `checked_modulation`; f is the modulation. What was cut counts if it is given."""
+    """The warnings of `checked_modulation` for a modulation f; `cut` adds the error of rows that were cut."""
     found: list[UserWarning] = []
     heavy, plain = termination_variance(f, info.survival)
     if heavy > HEAVY * plain:
@@ -120,9 +120,9 @@ def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, fl
 
 
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K, in operator norm, of walks or a series cut at `length`.
+    """The bound tail (2 A - tail) on the error of K in operator norm if the series ends at `length`.
 
-    A = sum_k |f_k|, and the tail is what of it is beyond.
+    A = sum_k |f_k|, and the tail is the part of this sum beyond `length`.
     """
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)
@@ -144,12 +144,11 @@ def row_errors(info: SampleInfo, kernel: FeatureKernel, n_rows: int, cut: CutRow
 
 
 def _cut_norm(info: SampleInfo, cut: CutRows, f: np.ndarray) -> float:
-    """A bound on the operator norm of what was cut from the rows, f >= 0; rounding to float32 is included.
+    """A bound on the operator norm of the part that was cut, for f >= 0, with rounding to float32.
 
-    The smaller of the Frobenius norm and Schur's test: |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v for
-    any D >= 0, p > 0. Here D, sum_k f_k W^k without the entries kept, bounds what was cut entry by entry, and
-    p = sqrt(d) (combinatorial: 1), so that W p = p: every row and column of sum_k f_k W^k has the mass sum_k f_k.
-    Rows that are not there would only add to a column's mass.
+    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`: for D >= 0 and p >
+    0, |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v. Here D = sum_k f_k W^k without the entries kept, and W
+    p = p.
     """
     distinct, first = np.unique(cut.nodes, return_index=True)
     if distinct.size < cut.nodes.size:

@@ -22,23 +22,23 @@ from graphrf.features.record import Record
 from graphrf.features.rows import product, row_blocks, squared_norms
 from graphrf.features.sample_info import SampleInfo
 
-# Multiply-adds that a thread must have to be worth its start.
+# Fewer multiply-adds are not worth starting a thread.
 _WORTH_THREAD = 25_000_000
-# Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
+# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their columns.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
-# Blocks of rows of F x for each thread: they even out what rows cost.
+# Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
+# Above so many bytes of N x p numbers, scattered columns of the matrix are multiplied by panels of one cache line.
 _CACHE = 8_000_000
-# Runs of rows, of the most, that a node is reached from where they are scattered: more than this on average.
+# Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
-# Columns of F^T y added up at once where that is not so.
+# Columns of F^T y in a panel otherwise.
 _WIDEST = 32
 
 
 class _Run(NamedTuple):
-    """Rows first .. last - 1 of a matrix, whose columns are low .. high - 1 (without entries, none)."""
+    """Rows first .. last - 1 of a matrix, whose entries are in columns low .. high - 1."""
 
     first: int
     last: int
@@ -58,20 +58,19 @@ class _Run(NamedTuple):
 class FeatureFactor:
     r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
 
-    Products use the sparse matrix of the last modulation, which is kept. The bits of all of them depend neither on
-    the number of threads nor, but for `grad_f`, on the columns beside a column.
+    Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend on the number of
+    threads nor, except for `grad_f`, on the other columns.
 
     Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
-    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns where the reached nodes are scattered; and
-    two panels a thread in `apply_t`, whose runs of rows are added up apart.
+    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached nodes are scattered; and two
+    panels a thread in `apply_t`.
 
     Parameters
     ----------
     info : SampleInfo
     nodes : ndarray of int64, shape (n,)
-        The nodes that the rows belong to.
+        Nodes of the rows.
     record : Record
-        Of these rows.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
     """
@@ -91,7 +90,7 @@ class FeatureFactor:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._nodes.setflags(write=False)  # pickle forgets it
+        self._nodes.setflags(write=False)  # pickle drops the flag
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,7 +113,7 @@ class FeatureFactor:
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
         f = checks.array("f", f, np.float64)
-        last = self._last  # read once and replaced whole: another thread may be doing the same
+        last = self._last  # read once and replaced as a whole, for threads
         if last is None or not np.array_equal(last[0], f):
             matrix = feature_matrix(self._info, self._nodes, self._record, f, n_threads=self._n_threads)
             last = f.copy(), matrix
@@ -122,7 +121,7 @@ class FeatureFactor:
         return last[1]
 
     def pairs(self) -> RowPairs:
-        """Structure of F F^T and its derivatives that serves any modulation."""
+        """Structure of F F^T and its derivatives for any modulation."""
         return RowPairs(self._info, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -136,13 +135,7 @@ class FeatureFactor:
         for part in self._panels(columns):
             threads = self._threads(part.stop - part.start)  # each panel starts its own
             blocks = row_shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
-            panel = columns
-            if self._scattered(columns) and (
-                part.stop - part.start < columns.shape[1] or not begins_line(columns)
-            ):
-                panel = aligned_zeros(n_nodes, part.stop - part.start, columns.dtype)
-                panel[:] = columns[:, part]
-                panel = _read_only(panel)
+            panel = self._aligned(columns, part)
 
             def fill(rows: tuple[int, int], panel: np.ndarray = panel, part: slice = part) -> None:
                 multiply_rows(*rows, *arrays, panel, result, part.start)
@@ -150,6 +143,15 @@ class FeatureFactor:
             for _ in ordered_map(fill, blocks, threads):
                 pass
         return result.reshape(n, *np.shape(x)[1:])
+
+    def _aligned(self, columns: np.ndarray, part: slice) -> np.ndarray:
+        """All columns, or a copy of a part that begins at a cache line if the nodes are scattered."""
+        width = part.stop - part.start
+        if not self._scattered(columns) or (width == columns.shape[1] and begins_line(columns)):
+            return columns
+        panel = aligned_zeros(self.shape[1], width, columns.dtype)
+        panel[:] = columns[:, part]
+        return _read_only(panel)
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """F^T y."""
@@ -162,7 +164,7 @@ class FeatureFactor:
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
-        spare: list[np.ndarray] = []  # fresh memory for every panel would cost as much as filling it
+        spare: list[np.ndarray] = []  # memory for panels is reused: allocation costs as much as filling
 
         def spread(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task
@@ -242,7 +244,7 @@ class FeatureFactor:
 
     @cached_property
     def _spans(self) -> list[_Run]:
-        """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
+        """Runs of rows with about equal numbers of entries, and the columns that they reach."""
         indptr, indices = self._record.indptr, self._record.indices
         runs = []
         for first, last in row_shares(indptr, _MOST_RUNS):
@@ -253,9 +255,9 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
+        """The runs of rows of F^T y: as many as keep their panels small beside the matrix.
 
-        They depend on the pattern of the matrix alone, as the bits of F^T y do.
+        They depend only on the pattern of the matrix, as the bits of F^T y do.
         """
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
@@ -263,12 +265,12 @@ class FeatureFactor:
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if the nodes reached by neighbouring rows are scattered, over more numbers than the cache holds."""
+        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache holds."""
         numbers = self.shape[1] * columns.shape[1]
         return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
 
     def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
-        """Columns that are multiplied together: one line of the cache where nodes are scattered."""
+        """Columns that are multiplied together: one cache line if nodes are scattered."""
         n_columns = columns.shape[1]
         width = n_columns if widest is None else widest
         if self._scattered(columns):
@@ -282,14 +284,14 @@ def _reach(runs: list[_Run]) -> int:
 
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
+    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled loops require."""
     x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
 
 
 def _require_product(n_rows: int, columns: np.ndarray) -> None:
-    """Raise MemoryError where a product of so many rows with the columns will not fit."""
+    """Raise MemoryError if a product of n_rows rows with the columns does not fit."""
     shape = n_rows, columns.shape[1]
     require_memory(
         float(n_rows) * shape[1] * columns.itemsize, f"a product of shape {shape}", "pass fewer columns at a time"
@@ -297,7 +299,7 @@ def _require_product(n_rows: int, columns: np.ndarray) -> None:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """The array as the loops take what they read: compiled once, for read-only arrays."""
+    """A read-only view, since the loops are compiled for read-only arrays."""
     view = array.view()
     view.setflags(write=False)
     return view

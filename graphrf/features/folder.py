@@ -1,4 +1,4 @@
-"""A folder of blocks: what all of them share, and a file for each, written whole or not at all."""
+"""A folder of blocks of features: a file of shared arrays, and a file for each block, written atomically."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _WRITER = "sample_features(path=...)"
 _POINTERS = ("indptr", "visit_ptr")
 # The arrays in the file of a block, in this order.
 _ARRAYS = (*_POINTERS, "indices", "visits_per_entry", "steps", "counts", "work", "dropped")
-# A row has this many bytes of pointers at least: a short file is no block of many rows.
+# A row has at least this many bytes of pointers, so a short file cannot be a block of many rows.
 _LEAST_ROW_BYTES = 12
-# More than any distribution of lengths takes in words.
+# More than the settings of any distribution of lengths.
 _MOST_RECORD_BYTES = 2**24
 
 BlockNodes = range | np.ndarray
-"""Nodes of a block: those from .. to, or an array of them."""
+"""Nodes of a block: a range, or an array."""
 
 
 class FeatureFolder:
     """A folder with the blocks of one set of features.
 
-    `features.json` holds the settings, the rows of a block, and what tells these features from others;
-    `shared-KEY.npz` degrees, survival and, where they are not all of the graph's, nodes; `rows-000000.npz` and so
-    on the blocks. Every file has the key, a checksum of the record. The record is there before the blocks, so that
-    blocks may be missing: they are drawn when they are asked for again.
+    `features.json` holds the settings, the number of rows of a block, and the identity of the features;
+    `shared-KEY.npz` holds degrees, survival and, unless they are all nodes of the graph, the nodes;
+    `rows-000000.npz` and so on hold the blocks. Every file has the key, a checksum of the record. The record is
+    written before the blocks, so that missing blocks can be drawn later.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class FeatureFolder:
     def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
         """The nodes of every block, of `rows` rows each; ValueError unless all blocks have files."""
         n_blocks = -(-n_rows // rows)
-        # Counted, not listed: a record that was made up may ask for more blocks than there can be.
+        # Counted, not listed: a forged record may ask for more blocks than there can be.
         n_missing = n_blocks - sum(number < n_blocks for number in self._present())
         if n_missing:
             raise checks.value_error(
@@ -93,7 +93,7 @@ class FeatureFolder:
     def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
         """The record of all blocks together.
 
-        They grow by the blocks that have been read and are whole, so that memory peaks at them and one block.
+        It grows block by block, after each is checked, so that peak memory is the record and one block.
         """
         n_rows = sum(map(len, parts))
         pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
@@ -120,7 +120,7 @@ class FeatureFolder:
                 column[size:] = found.pop(name)
         if columns["indices"].size >= 2**31:
             columns["indices"] = columns["indices"].astype(np.int64, copy=False)
-        # scipy wants both index arrays of one type.
+        # scipy requires both index arrays to have one type.
         indptr = pointers["indptr"].astype(columns["indices"].dtype, copy=False)
         return Record(**columns, indptr=indptr, visit_ptr=pointers["visit_ptr"])
 
@@ -137,7 +137,7 @@ class FeatureFolder:
         return self._record.exists()
 
     def make(self) -> None:
-        """Have the folder; OSError where it cannot be made."""
+        """Create the folder if it is missing; OSError if that fails."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -146,10 +146,10 @@ class FeatureFolder:
     def begin(
         self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Have what the blocks share in the folder, `nodes` None standing for all; rows of a block, and the key.
+        """Create the record and the shared arrays if they are missing; rows of a block, and the key.
 
-        ValueError if the folder holds anything else. Of several processes that begin a folder at once the first
-        decides.
+        `nodes` None stands for all. ValueError if the folder holds anything else. If several processes begin at
+        once, the first decides.
         """
         if not self.is_known:
             self._write(info, nodes, rows, identity)
@@ -164,7 +164,7 @@ class FeatureFolder:
         return known["block_rows"], key
 
     def _write(self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
-        # What begins with a dot, or is shared without a record, a process has left that was killed.
+        # Names with a dot, and shared arrays without a record, are left over from killed processes.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
             raise checks.value_error(
@@ -200,7 +200,7 @@ class FeatureFolder:
     def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
         """The information on the features, their nodes (None for all), rows of a block, and the key.
 
-        FileNotFoundError or ValueError unless they are there and whole.
+        FileNotFoundError or ValueError if they are missing or damaged.
         """
         record, key = self._read()
         file = self._shared(key)
@@ -244,7 +244,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, R
     n_rows = info.n_nodes if nodes is None else int(nodes.size)
     parts = folder.whole(nodes, n_rows, rows)
     total, largest = folder.nbytes(len(parts))
-    needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
+    needed, limit = total + 2 * largest, available_memory()  # the last block, and its validation
     if limit is not None and needed > limit:
         raise NoRoomError(
             f"the features in {str(folder.path)!r} need about {needed / 2**30:.3g} GiB, but "
@@ -263,7 +263,7 @@ def write_rows(file: str, record: Record, key: str) -> None:
 
 
 def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record:
-    """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole."""
+    """The record of a block with these nodes; FileNotFoundError or ValueError if it is missing or damaged."""
     try:
         with complete_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
@@ -293,7 +293,7 @@ def node_array(rows: BlockNodes) -> np.ndarray:
 
 
 def identity_of(graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record) -> dict[str, str]:
-    """Entries that distinguish features from others, with a digest of the rows of a few nodes among them."""
+    """Entries that distinguish features from others, among them a digest of the rows of a few nodes."""
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,

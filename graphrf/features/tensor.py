@@ -16,18 +16,15 @@ from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 
-# Torch warns once that CSR tensors are in beta, and does so here, unheard. Filters of warnings are the process's:
-# threads that changed them at every tensor would leave them changed.
+# Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of warnings belong
+# to the process and are not safe to change in threads, so they are not changed at every tensor.
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros((1, 1)).to_sparse_csr()
 
 
 class DeviceRows(NamedTuple):
-    """Rows on a device: the nodes that they belong to, int64, their record, and the roots of the nodes' loads.
-
-    The roots are None where all loads are 1.
-    """
+    """Rows on a device: their nodes (int64), record, and roots of loads, None if all loads are 1."""
 
     nodes: Tensor
     record: DeviceRecord
@@ -35,7 +32,7 @@ class DeviceRows(NamedTuple):
 
 
 def device_rows(info: SampleInfo, nodes: np.ndarray, record: DeviceRecord) -> DeviceRows:
-    """The rows of a record, with what belongs to them beside it."""
+    """The rows of a record, with their nodes and the roots of the loads."""
     there = torch.from_numpy(np.array(nodes)).to(record.device)
     if info.degrees is None:
         return DeviceRows(there, record, None)
@@ -44,7 +41,7 @@ def device_rows(info: SampleInfo, nodes: np.ndarray, record: DeviceRecord) -> De
 
 
 def tensor_on_device(info: SampleInfo, rows: DeviceRows, f: np.ndarray, device: torch.device) -> Tensor:
-    """See `Features.torch`, made where the rows lie; f is the modulation."""
+    """See `Features.torch`, for rows on a device; f is the modulation."""
     record = rows.record
     load = torch.from_numpy(info.load(f)).to(record.device)
     dtype = torch.float32 if info.dtype == np.float32 else torch.float64
@@ -56,8 +53,8 @@ def tensor_on_device(info: SampleInfo, rows: DeviceRows, f: np.ndarray, device: 
 def tensor_from_host(
     info: SampleInfo, nodes: np.ndarray, record: Record, f: np.ndarray, device: torch.device
 ) -> Tensor:
-    """See `Features.torch`, made of a record on the host; f is the modulation."""
-    # The values, and a copy of the indices: those of a tensor can be written to.
+    """See `Features.torch`, for a record on the host; f is the modulation."""
+    # The values, and a copy of the indices, which may be written to in a tensor.
     require_memory(
         record.n_entries * (info.dtype.itemsize + record.indices.itemsize),
         f"a torch matrix of {record.n_entries} non-zeros",
@@ -76,5 +73,5 @@ def row_squares(values: Tensor, pointer: Tensor) -> Tensor:
 
 
 def csr_tensor(pointer: Tensor, index: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A torch CSR matrix of arrays that are known to be right."""
+    """A torch CSR matrix of arrays that are known to be valid."""
     return torch.sparse_csr_tensor(pointer, index, values, size=shape, check_invariants=False)

@@ -1,8 +1,8 @@
 """The compiled loops of local PageRank: push residual mass along edges from a source, then walk from what is left.
 
 A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend on
-the neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node, walk,
-step).
+the neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node,
+walk, step).
 
 Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
 "Bookmark-coloring algorithm for personalized PageRank computing", Internet Math. 3, 2006; Wang, Yang, Xiao, Wei

@@ -1,4 +1,4 @@
-"""Sampling into a folder of blocks: what is there is not drawn again."""
+"""Sampling into a folder of blocks; existing blocks are not drawn again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphrf.sampling.task import SamplingTask, few_rows
 
 
 def sample_to_folder(task: SamplingTask, folder: FeatureFolder, origin: Origin, *, any_seed: bool) -> Features:
-    """The features of a task, all of whose blocks are in the folder then.
+    """The features of a task, with all blocks written to the folder.
 
-    If any seed will do, that of another process is taken which has begun the folder meanwhile.
+    With `any_seed`, the seed of a process that began the folder meanwhile is used.
     """
     rows = file_rows(task.sources.size, task.expected_bytes, task.graph.n_nodes)
     _require_room(task, rows)
@@ -35,14 +35,14 @@ def sample_to_folder(task: SamplingTask, folder: FeatureFolder, origin: Origin, 
 
 
 def _require_room(task: SamplingTask, rows: int) -> None:
-    """Raise MemoryError where a record whose files have so many rows does not fit."""
-    # A block beside those that are sampled; later the last one, and what checks it, beside the record.
+    """Raise MemoryError if a record with so many rows per file does not fit."""
+    # A block beside those being sampled; at the end the last block and its validation, beside the record.
     blocks = 2 * task.expected_bytes * rows // task.sources.size
     task.require_room(task.expected, task.working_bytes + blocks)
 
 
 def begin_folder(task: SamplingTask, folder: FeatureFolder) -> tuple[list[BlockNodes], str]:
-    """Have a folder for the features of a task, which a few rows tell: the nodes of each block, and the key."""
+    """Create or open the folder of a task's features: the nodes of each block, and the key."""
     nodes, n_rows = None if task.all_nodes else task.sources, task.sources.size
     pilot = few_rows(task.prepared, task.sources, task.graph.n_nodes)
     identity = identity_of(task.graph.digest, nodes, task.info, pilot)
@@ -58,14 +58,14 @@ def draw_missing(
 ) -> None:
     """Draw the blocks that have no file, one after another, and write each as soon as it is drawn.
 
-    Threads share a block. What is there counts on the bar from the beginning.
+    Threads share a block. Existing blocks are on the bar from the beginning.
     """
     missing = folder.missing(len(parts))
     bar.initial = bar.n = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
     bar.refresh()
     for number in missing:
         nodes, file = node_array(parts[number]), folder.file(number)
-        if not os.path.exists(file):  # another process may have been quicker
+        if not os.path.exists(file):  # another process may have written it
             size = min(task.block_rows, block_rows(nodes.size, task.prepared.visits_per_row, task.threads))
             write_rows(file, sample_rows(task.prepared, nodes, task.graph.n_nodes, size, task.threads), key)
         bar.update(nodes.size)

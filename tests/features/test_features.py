@@ -14,7 +14,6 @@ from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 from graphrf.operators.factor import Factor
 from tests.support.interleaving import interleaved_results
-from tests.support.same_features import ARRAYS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -423,20 +422,6 @@ def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
     assert features.to("cpu") is features
     with pytest.raises(ImportError, match=r"Features\.to needs torch"):
         features.to("cuda")
-
-
-def test_pickles_from_before_devices_are_of_the_host(features):
-    of_record = {f"_{name}": getattr(features.record, name) for name in ARRAYS}
-    of_frame = {f"_{name}": getattr(features.info, name) for name in ("survival", "degrees", "scale", "complete")}
-    public = ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description")
-    state = {**{name: getattr(features, name) for name in public}, **of_frame, **of_record}
-    again = Features.__new__(Features)
-    again.__setstate__(state)
-    assert again.device == "cpu"
-    assert repr(again) == repr(features)
-    np.testing.assert_array_equal(
-        again.take([3, 1]).matrix(KERNEL).toarray(), features.matrix(KERNEL)[[3, 1]].toarray()
-    )
 
 
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):

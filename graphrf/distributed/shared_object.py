@@ -139,7 +139,6 @@ class SharedObject:
         return self._open().content
 
     @staticmethod
-    @staticmethod
     def release(allowed: int) -> None:
         """Release this process's pages of mapped objects if these have more than `allowed` bytes.
 

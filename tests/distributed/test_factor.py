@@ -155,7 +155,7 @@ def test_arrays_of_another_shape_are_refused(pair, call, error, words):
 
 def require_same_rows(one, other):
     """The rows of two factors on this machine are the same."""
-    require_same(*(grf.Features(factor._frame, factor._nodes, factor._record) for factor in (one, other)))
+    require_same(*(grf.Features(factor._info, factor._nodes, factor._record) for factor in (one, other)))
 
 
 # -- some of the rows --------------------------------------------------------------------------------

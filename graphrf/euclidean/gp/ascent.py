@@ -12,11 +12,11 @@ from torch import Tensor
 
 Point = dict[str, np.ndarray]
 Objective = Callable[[dict[str, Tensor]], float]
-"""Returns the value at float64 tensors, and leaves the gradient in `.grad` of those that need one."""
+"""Returns the value at float64 tensors, and sets `.grad` of those that require a gradient."""
 
-# Where the optimiser stops: at so small a share of the objective gained by a step, or so small a slope.
+# Tolerances of the optimiser: relative gain of a step, and gradient.
 _FLAT, _LEVEL = 1e-7, 1e-3
-# What the optimiser is told where a matrix cannot be factored.
+# Value of the objective if a matrix cannot be factored.
 _IMPOSSIBLE = -1e25
 
 
@@ -28,7 +28,7 @@ class Ascent(NamedTuple):
     point : dict of ndarray
     value : float
     converged : bool
-        Whether the optimiser reports convergence.
+        True if the optimiser reports convergence.
     """
 
     point: Point
@@ -39,7 +39,7 @@ class Ascent(NamedTuple):
 def ascend(
     objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
 ) -> Ascent:
-    """Climb from `start`; every array in it moves, those named in `bounds` between (low, high)."""
+    """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low, high)."""
     shapes = {name: value.shape for name, value in start.items()}
     if not shapes or max_iterations == 0:
         return Ascent(start, value_at(objective, start), True)
@@ -77,7 +77,7 @@ def ascend(
 
 
 def value_at(objective: Objective, point: Point) -> float:
-    """The objective without its gradient; -1e25 where it cannot be computed."""
+    """The objective without its gradient; -1e25 if it cannot be computed."""
     try:
         value = objective({name: torch.tensor(array) for name, array in point.items()})
     except torch.linalg.LinAlgError:

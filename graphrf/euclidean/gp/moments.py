@@ -60,7 +60,7 @@ def exact_moments(
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value, or a kernel matrix plus noise that is numerically singular.
+        If input has a wrong type, shape or value, or the kernel matrix plus noise is numerically singular.
 
     Notes
     -----
@@ -120,7 +120,7 @@ def decoupled_moments(
     Cost: O(n^3 + n^2 q + (n + q) q D) time.
 
     Source: Eq. A.6 of "Numerical methods for improved decoupled sampling of Gaussian processes", for noisy values.
-    Its cross term, printed twice alike, is one term and its transpose; as a square the covariance keeps no
+    Its cross term, printed twice alike, is one term and its transpose; computed as a square, the covariance has no
     negative eigenvalues.
 
     Examples
@@ -158,7 +158,7 @@ def weight_space_moments(
     Returns
     -------
     ProcessMoments
-        The covariance has rank D at most.
+        The covariance has at most rank D.
 
     Raises
     ------
@@ -167,9 +167,8 @@ def weight_space_moments(
 
     Notes
     -----
-    The covariance is computed as the sum of squares of `decoupled_moments`, which here is the same.
-
-    Cost: O(n^3 + n^2 (q + D) + n q (q + D)) time.
+    The covariance is computed as the equal sum of squares of `decoupled_moments`. Cost:
+    O(n^3 + n^2 (q + D) + n q (q + D)) time.
 
     Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 

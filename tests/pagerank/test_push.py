@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.pagerank import node_table, push
+from graphrf.pagerank import node_table, push, row_scores
 from graphrf.pagerank.local import visit_spread
 from graphrf.sampling.walks.transitions import transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph, transition_matrix
@@ -111,7 +111,7 @@ def scores_by_walks(
     table, used, _, _ = push._walk(table, used, *walk_arrays, p_halt, density, np.uint64(key))
     scores = np.zeros(graph.n_nodes)
     for row in range(used):
-        scores[table.nodes[row]] = push._score(table, row, p_halt / density, p_halt)
+        scores[table.nodes[row]] = row_scores.row_score(table, row, p_halt / density, p_halt)
     return scores
 
 
@@ -239,7 +239,7 @@ def test_the_best_are_in_order_and_ties_go_to_the_first_node(k: int) -> None:
     table.mass[:used, 1] = rng.integers(0, 30, used)
     query = push.Query(0.15, k, 0.0, 0.5, 0.1, 0.1, 1.0)
     rows = np.empty(k, np.int64)
-    n = push._rank(table, used, 0.0, query, np.empty(k), rows)
+    n = row_scores.rank(table, used, 0.0, query, np.empty(k), rows)
     expected = np.lexsort((table.nodes[:used], -table.mass[:used, 1]))[:k]
     assert n == expected.size
     assert np.array_equal(rows[:n], expected)

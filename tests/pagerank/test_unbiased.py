@@ -17,7 +17,7 @@ import pytest
 import graphrf as grf
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import RankingProblem, make_problem
-from graphrf.pagerank.walks.runs import Walks, batch_measures
+from graphrf.pagerank.walks.runs import Walks
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
 
@@ -57,7 +57,7 @@ def measures(
     onto = projections(problem.graph)
 
     def draw(index: int, n: int) -> np.ndarray:
-        parts = batch_measures(problem, law, estimator, 64 * n, n, seed=index, n_threads=1)
+        parts = Walks(problem, law, estimator, index, 1).measures(64 * n, n)
         return np.array([measure / weight @ onto for measure, weight, _ in parts])
 
     return draw

@@ -65,8 +65,10 @@ def test_a_long_chain_of_edits_and_only_sources_that_met_them(monkeypatch):
     before, after = _graphs(False, False)
     options = {"coupling": "stratified", "n_walks": 4, "seed": 2}
     masks = []
-    original = module.batch_counts
-    monkeypatch.setattr(module, "batch_counts", lambda *a, **k: (masks.append(k["only"]), original(*a, **k))[1])
+    original = module.Walks.counts
+    monkeypatch.setattr(
+        module.Walks, "counts", lambda *a, **k: (masks.append(k.get("only")), original(*a, **k))[1]
+    )
     result = estimate(before, keep_walks=True, **options)
     for graph in [after, before] * 6:  # so many that visitors are sorted anew
         result = result.updated(graph)

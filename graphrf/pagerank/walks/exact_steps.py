@@ -1,4 +1,4 @@
-r"""The first steps of all walks at once, exactly, so that only what comes after them is estimated.
+r"""The first steps of all walks, computed exactly, so that only later ones are estimated.
 
 .. math:: x = p \sum_{k < n} y_k + |y_n| \, x', \qquad y_k = ((1 - p) P^T)^k v,
 
@@ -21,7 +21,7 @@ def take_exact_steps(
 ) -> tuple[np.ndarray, RankingProblem | None, float]:
     """The part of x from the first `n_steps` steps, shape (N,); the problem of the rest, and its mass |y_n|.
 
-    No problem is left if all walks were lost at dangling nodes.
+    The problem is None if all walks were lost at dangling nodes.
     """
     measure = np.zeros(problem.graph.n_nodes)
     if n_steps == 0:

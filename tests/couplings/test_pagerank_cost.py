@@ -11,7 +11,7 @@ from graphrf.couplings.linear import solve_linear
 from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
-from graphrf.pagerank.walks.runs import batch_measures
+from graphrf.pagerank.walks.runs import Walks
 from graphrf.sampling.walks.lengths import Survival
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
@@ -104,7 +104,7 @@ def test_the_estimator_has_the_predicted_mean_squared_error(make_graph, coupled)
 
     def draw(index, n):
         groups = 2 // law.group * n
-        parts = batch_measures(problem, law, "endpoints", groups, n, seed=index, n_threads=1)
+        parts = Walks(problem, law, "endpoints", index, 1).measures(groups, n)
         return np.array([[((measure / weight - truth) ** 2).sum()] for measure, weight, _ in parts])
 
     predicted = predicted_error(graph, survival, permutation)

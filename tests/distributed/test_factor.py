@@ -113,7 +113,7 @@ def test_products_with_a_kernel_are_those_with_its_matrix(pair):
 
 def test_products_between_steps_are_added_up(pair):
     np.testing.assert_allclose(
-        pair[0].step_squares(), step_squares(pair[1].frame, pair[1].nodes, pair[1].record), rtol=1e-12
+        pair[0].step_squares(), step_squares(pair[1].info, pair[1].nodes, pair[1].record), rtol=1e-12
     )
 
 
@@ -155,7 +155,7 @@ def test_arrays_of_another_shape_are_refused(pair, call, error, words):
 
 def require_same_rows(one, other):
     """The rows of two factors on this machine are the same."""
-    require_same(*(grf.features.Features(factor._frame, factor._nodes, factor._record) for factor in (one, other)))
+    require_same(*(grf.features.Features(factor._info, factor._nodes, factor._record) for factor in (one, other)))
 
 
 # -- some of the rows --------------------------------------------------------------------------------

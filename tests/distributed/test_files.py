@@ -20,7 +20,7 @@ import pytest
 from distributed import Client
 
 import graphrf as grf
-from graphrf._base.files.whole import exclusive_write
+from graphrf._base.files.atomic import exclusive_write
 from graphrf.distributed import features as _features
 from graphrf.distributed import load_features, sample_features
 from graphrf.features.folder import FeatureFolder, read_rows, write_rows
@@ -113,7 +113,7 @@ def test_one_process_goes_on_where_a_cluster_ended(cluster_client, told, folder)
 
 
 def test_a_cluster_goes_on_where_one_process_ended(cluster_client, told, tmp_path, monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.into_folder.file_rows", lambda *_: 9)
+    monkeypatch.setattr("graphrf.sampling.to_folder.file_rows", lambda *_: 9)
     folder = tmp_path / "features"
     features = grf.sample_features(GRAPH, told, seed=3, path=folder)
     before = _bytes(folder)
@@ -393,7 +393,7 @@ def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
 
 def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
     folder = FeatureFolder(written)
-    frame, _, _, key = folder.frame()
+    frame, _, _, key = folder.info()
     record = read_rows(folder.file(6), frame, np.arange(54, 63), key)
     file = str(tmp_path / "rows-000006.npz")
     write_rows(file, replace(record, indptr=record.indptr[:-1]), key)
@@ -409,7 +409,7 @@ def test_any_changed_byte_is_noticed_or_changes_nothing(written, tmp_path, name)
     nodes = np.arange(54, 63)
 
     def read():
-        frame, *_, key = block_folder.frame()
+        frame, *_, key = block_folder.info()
         identity = block_folder.identity()
         return {**identity, **vars(frame), **read_rows(block_folder.file(6), frame, nodes, key).arrays()}
 

@@ -15,7 +15,7 @@ from distributed import Client
 
 import graphrf as grf
 from graphrf.distributed import pagerank as on_cluster
-from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.pagerank import LocalPageRankResult, local_pagerank
 from graphrf.pagerank.push import local_rows
 from graphrf.sampling.walks.transitions import graph_transitions
@@ -122,7 +122,7 @@ def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
     sources.setflags(write=False)  # as after a journey
     content = graph_transitions(graph), asked.query, asked.key
     for folder in (None, tmp_path):
-        on_cluster.source_rows(sources, Parcel(content, folder))
+        on_cluster.source_rows(sources, SharedObject(content, folder))
     assert list(local_rows.signatures) == known
 
 

@@ -7,7 +7,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import parcel
+from graphrf.distributed import shared_object
 from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
@@ -124,9 +124,9 @@ def test_workers_open_the_graph_once(cluster_client, way):
 
 
 def _count_openings():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    class Counted(parcel._Unpacker):
+    class Counted(shared_object._Unpacker):
         names: list[str] = []  # noqa: RUF012
 
         def load(self):
@@ -134,24 +134,24 @@ def _count_openings():
             self.names.append(type(found).__name__)
             return found
 
-    Counted.plain = parcel._Unpacker
-    parcel._Unpacker = Counted
+    Counted.plain = shared_object._Unpacker
+    shared_object._Unpacker = Counted
 
 
 def _openings():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    return parcel._Unpacker.names
+    return shared_object._Unpacker.names
 
 
 def _stop_counting():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    parcel._Unpacker = parcel._Unpacker.plain
+    shared_object._Unpacker = shared_object._Unpacker.plain
 
 
 def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client, way, monkeypatch):
-    monkeypatch.setattr(parcel, "_LARGE", 2**20)
+    monkeypatch.setattr(shared_object, "_LARGE", 2**20)
     for n in (6000, 6001):
         line = grf.from_edges(np.arange(n - 1), np.arange(1, n))
         found = grf.distributed.sample_features(line, grf.RandomWalks(2), client=cluster_client, seed=3)

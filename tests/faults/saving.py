@@ -138,7 +138,7 @@ def data_set() -> Writer:
 
 def first() -> Writer:
     """A file that is written once, by the first of many."""
-    from graphrf._base.files.whole import exclusive_write
+    from graphrf._base.files.atomic import exclusive_write
 
     def save(which: int, path: Path) -> None:
         _remove(path)

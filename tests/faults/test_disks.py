@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import graphrf as grf
-from graphrf._base.files.whole import atomic_write, exclusive_write
+from graphrf._base.files.atomic import atomic_write, exclusive_write
 from tests.faults import saving
 from tests.faults.places import in_memory, mounted, plain_user, read_only
 

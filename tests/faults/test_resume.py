@@ -19,7 +19,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.features.folder import FeatureFolder, read_rows, write_rows
-from graphrf.sampling import into_folder
+from graphrf.sampling import to_folder
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted(500)
@@ -79,7 +79,7 @@ def _files(folder):
 def _whole_blocks(folder):
     """How many blocks there are, every one of which is read and checked."""
     known = FeatureFolder(folder)
-    frame, nodes, rows, key = known.frame()
+    frame, nodes, rows, key = known.info()
     assert (nodes, rows) == (None, ROWS)
     missing = known.missing(N_BLOCKS)
     for number in set(range(N_BLOCKS)) - set(missing):
@@ -241,7 +241,7 @@ def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folde
 def test_a_block_with_other_arrays_than_the_first_is_named(folder):
     grf.sample_features(GRAPH, SAMPLERS["CutPowers"], seed=3, path=folder)
     known = FeatureFolder(folder)
-    frame, _, _, key = known.frame()
+    frame, _, _, key = known.info()
     for number, named in ((6, "rows-000006.npz"), (0, "rows-000001.npz")):
         file = known.file(number)
         before = Path(file).read_bytes()
@@ -255,12 +255,12 @@ def test_a_block_with_other_arrays_than_the_first_is_named(folder):
 
 def test_of_two_calls_without_a_seed_the_second_takes_that_of_the_first(folder, monkeypatch):
     def begin(*arguments):
-        monkeypatch.setattr("graphrf.sampling.into_folder.begin_folder", plain)
+        monkeypatch.setattr("graphrf.sampling.to_folder.begin_folder", plain)
         grf.sample_features(GRAPH, WALKS, seed=7, path=folder)  # another process, just before
         return plain(*arguments)
 
-    plain = into_folder.begin_folder
-    monkeypatch.setattr("graphrf.sampling.into_folder.begin_folder", begin)
+    plain = to_folder.begin_folder
+    monkeypatch.setattr("graphrf.sampling.to_folder.begin_folder", begin)
     require_same(grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=7))
 
 

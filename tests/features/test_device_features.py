@@ -215,7 +215,7 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
         assert device.to("meta") is device
         simulated.transfers.clear()
         uncut = replace(device.device_rows(torch.device("meta")).record, dropped=None)
-        matrix = grf.features.Features(device.frame, device.nodes, uncut).torch(kernel_of(features))
+        matrix = grf.features.Features(device.info, device.nodes, uncut).torch(kernel_of(features))
         assert isinstance(matrix, Simulated)
         largest = max(LENGTH + 1, features.n_nodes)
         assert simulated.largest("to") <= largest  # the modulation, the nodes and their degrees
@@ -257,18 +257,18 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
     device = with_tensors(features)
     (_, record, roots), size = device.device_rows(CPU), LENGTH + 1
     f = 0.9 ** np.arange(size)
-    load = torch.tensor(f / features.frame.survival / features.n_walks)
+    load = torch.tensor(f / features.info.survival / features.n_walks)
     values = device_passes.entry_values(record, roots, load, torch.float32, at_once)
     np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
     sums = device_passes.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
-    loads = 1.0 / (features.frame.survival * features.n_walks)
+    loads = 1.0 / (features.info.survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
     squares = device_passes.step_squares(record, roots, size, at_once).numpy()
     np.testing.assert_allclose(
         squares * np.outer(loads, loads) / 6,
-        step_squares(features.frame, features.nodes, features.record),
+        step_squares(features.info, features.nodes, features.record),
         rtol=1e-12,
     )
     pointer, rows, order = device_passes.transposed_pattern(record, 8, at_once)

@@ -10,11 +10,10 @@ import graphrf as grf
 from graphrf.features.bounds import HeavyTailWarning, TruncationWarning
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 from graphrf.operators.factor import Factor
 from tests.support.interleaving import interleaved_results
-from tests.support.same_features import ARRAYS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -38,7 +37,7 @@ def _features_by_hand(
     per_entry = np.count_nonzero(values, axis=1)
     indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
     degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
-    frame = Frame(
+    info = SampleInfo(
         n_nodes=graph.n_nodes, n_walks=n_walks, laplacian=laplacian, scale=graph.laplacian_scale(laplacian),
         complete=False, seed=0, dtype=np.dtype("float64"), description={}, survival=np.ones(len(counts)),
         degrees=degrees, of_powers=work is not None,
@@ -49,7 +48,7 @@ def _features_by_hand(
         visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
         counts=values[values != 0], work=work, dropped=dropped,
     )  # fmt: skip
-    return Features(frame, nodes, record)
+    return Features(info, nodes, record)
 
 
 def test_expected_counts_give_the_truncated_series_exactly():
@@ -300,7 +299,7 @@ def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_
                 features.gram(kernel)
             continue
         gram = features.gram(kernel)
-        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.frame.scale) ** 2
+        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.info.scale) ** 2
         said = [str(warning.message) for warning in recwarn if rounded in str(warning.message)]
         recwarn.clear()
         assert len(said) == (steps > 4)
@@ -425,20 +424,6 @@ def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
     assert features.to("cpu") is features
     with pytest.raises(ImportError, match=r"Features\.to needs torch"):
         features.to("cuda")
-
-
-def test_pickles_from_before_devices_are_of_the_host(features):
-    of_record = {f"_{name}": getattr(features.record, name) for name in ARRAYS}
-    of_frame = {f"_{name}": getattr(features.frame, name) for name in ("survival", "degrees", "scale", "complete")}
-    public = ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description")
-    state = {**{name: getattr(features, name) for name in public}, **of_frame, **of_record}
-    again = Features.__new__(Features)
-    again.__setstate__(state)
-    assert again.device == "cpu"
-    assert repr(again) == repr(features)
-    np.testing.assert_array_equal(
-        again.take([3, 1]).matrix(KERNEL).toarray(), features.matrix(KERNEL)[[3, 1]].toarray()
-    )
 
 
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):

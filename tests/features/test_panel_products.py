@@ -8,9 +8,9 @@ import graphrf as grf
 from graphrf.features import factor as _feature_factor
 from graphrf.features import rows as _feature_rows
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.frame import Frame
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 
 N_ROWS, N_NODES = 40, 30
 TYPES = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
@@ -32,11 +32,11 @@ def _factor(
     n, size = indptr.size - 1, indices.size
     counts = np.random.default_rng(1).integers(1, 999, size).astype(np.uint16)
     record = Record(indptr, indices, indptr.copy(), np.ones(size, np.uint16), np.zeros(size, np.uint16), counts)
-    frame = Frame(
+    info = SampleInfo(
         n_nodes=n_nodes, n_walks=1, laplacian="combinatorial", scale=1.0, complete=True, seed=0,
         dtype=np.dtype(dtype), description={}, survival=np.ones(1), degrees=None, of_powers=False,
     )  # fmt: skip
-    return FeatureFactor(frame, np.arange(n), record, **options)
+    return FeatureFactor(info, np.arange(n), record, **options)
 
 
 def _plain_rows(matrix: sp.csr_array, x: np.ndarray) -> np.ndarray:

@@ -220,7 +220,7 @@ def test_a_table_fits_no_model_and_reads_no_eigenpairs(karate, monkeypatch):
 
 def test_a_table_asks_no_workers(shown):
     features = pytest.importorskip("graphrf.distributed.features")
-    frame = shown["features"].frame
+    frame = shown["features"].info
     held = None  # where workers would be asked
     there = features.DistributedFeatures(frame, None, [range(20), range(14)], held, dict)
     assert repr(there) == "DistributedFeatures(34 nodes of 34, powers up to 48, 2 blocks)"

@@ -17,7 +17,7 @@ from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.result import expected_l1_error
-from graphrf.pagerank.walks.runs import batch_measures
+from graphrf.pagerank.walks.runs import Walks
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph, transition_matrix
 from tests.pagerank.test_unbiased import IDS, SCHEMES
 from tests.support.sequential import assert_unbiased
@@ -197,7 +197,7 @@ def test_end_points_have_the_variance_that_the_transport_cost_predicts(karate: g
 
     def draw(index: int, n: int) -> np.ndarray:
         groups = n_walks * n // used.group
-        parts = batch_measures(problem, used, "endpoints", groups, n, seed=index, n_threads=1)
+        parts = Walks(problem, used, "endpoints", index, 1).measures(groups, n)
         return np.array([[((measure / weight - truth) ** 2).sum()] for measure, weight, _ in parts])
 
     assert_unbiased(draw, predicted, n0=2000)

@@ -16,8 +16,8 @@ import pytest
 
 import graphrf as grf
 from graphrf.pagerank.estimates import length_law
-from graphrf.pagerank.problem import Problem, make_problem
-from graphrf.pagerank.walks.runs import Walks, batch_measures
+from graphrf.pagerank.problem import RankingProblem, make_problem
+from graphrf.pagerank.walks.runs import Walks
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
 
@@ -50,20 +50,20 @@ def projections(graph: grf.Graph) -> np.ndarray:
 
 
 def measures(
-    problem: Problem, estimator: str, coupling: str | grf.sampling.Coupling
+    problem: RankingProblem, estimator: str, coupling: str | grf.sampling.Coupling
 ) -> Callable[[int, int], np.ndarray]:
     """Draws of the projected estimate from 64 groups of coupled walks a source."""
     law = length_law(coupling, problem.p_halt, estimator)
     onto = projections(problem.graph)
 
     def draw(index: int, n: int) -> np.ndarray:
-        parts = batch_measures(problem, law, estimator, 64 * n, n, seed=index, n_threads=1)
+        parts = Walks(problem, law, estimator, index, 1).measures(64 * n, n)
         return np.array([measure / weight @ onto for measure, weight, _ in parts])
 
     return draw
 
 
-def expected(problem: Problem) -> np.ndarray:
+def expected(problem: RankingProblem) -> np.ndarray:
     return lossy_measure(problem.graph, problem.p_halt, problem.start) @ projections(problem.graph)
 
 

@@ -17,7 +17,7 @@ def _graph(name):
 
 
 def _error(features, kernel, graph):
-    phi = features.matrix_from_modulation(features.frame.modulation(kernel)).toarray().astype(float)
+    phi = features.matrix_from_modulation(features.info.modulation(kernel)).toarray().astype(float)
     exact = kernel.dense(graph)[np.ix_(features.nodes, features.nodes)]
     return np.linalg.norm(phi @ phi.T - exact) / np.linalg.norm(exact)
 

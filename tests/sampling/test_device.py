@@ -91,7 +91,7 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     path = np.arange(5_000)
     graph = grf.from_edges(path[:-1] + 5_000, path[1:] + 5_000, n_nodes=10_000)
     sampler = grf.RandomWalks(4, grf.sampling.Truncated(3))
-    monkeypatch.setattr("graphrf.sampling.job.expected_size", lambda *_: (1, 1))
+    monkeypatch.setattr("graphrf.sampling.task.expected_size", lambda *_: (1, 1))
     monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
     expected = sample_features(graph, sampler, seed=1)
     with SimulatedDevice():

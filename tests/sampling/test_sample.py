@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling import joined
+from graphrf.sampling import record_builder
 from graphrf.sampling.walks.lengths import LONGEST_WALK
 from graphrf.sampling.walks.loops import draw_lengths, walk_block
 from graphrf.sampling.walks.random_walks import PreparedWalks
@@ -204,9 +204,9 @@ def test_the_limit_holds_where_nodes_at_equal_distances_are_of_one_kind():
 
 
 def test_the_limit_holds_while_blocks_are_drawn(grid, monkeypatch):
-    from graphrf.sampling import job
+    from graphrf.sampling import task
 
-    monkeypatch.setattr(job, "expected_size", lambda *given: (10, 10))
+    monkeypatch.setattr(task, "expected_size", lambda *given: (10, 10))
     with pytest.raises(MemoryError, match=r"need more than .* GiB, but `memory_limit` is .*lower n_walks"):
         grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1, memory_limit=700_000)
     full = grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1)
@@ -231,7 +231,7 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
 def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
     features = grf.sample_features(weighted_graph, grf.RandomWalks(), nodes=[0, 3, 3], seed=0)
     visits = features.record.steps.size
-    assert features.nbytes == joined.record_bytes(3, features.nnz, visits)
+    assert features.nbytes == record_builder.record_bytes(3, features.nnz, visits)
     assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
 
 
@@ -252,8 +252,8 @@ def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, dir
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
     sampler = grf.RandomWalks(6, grf.sampling.IID(0.1), directions=directions)
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(joined, "SPARE", 0.0)
-    monkeypatch.setattr(joined, "SLACK", 1)
+    monkeypatch.setattr(record_builder, "SPARE", 0.0)
+    monkeypatch.setattr(record_builder, "SLACK", 1)
     monkeypatch.setattr(PreparedWalks, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 

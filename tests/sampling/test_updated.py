@@ -56,10 +56,10 @@ def _edited(edges, weighted):
 def _assert_same(one, other):
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(one.record, name), getattr(other.record, name), err_msg=name)
-    np.testing.assert_array_equal(one.frame.survival, other.frame.survival)
-    if other.frame.degrees is not None:
-        np.testing.assert_array_equal(one.frame.degrees, other.frame.degrees)
-    assert (one.frame.scale, one.description, one.seed) == (other.frame.scale, other.description, other.seed)
+    np.testing.assert_array_equal(one.info.survival, other.info.survival)
+    if other.info.degrees is not None:
+        np.testing.assert_array_equal(one.info.degrees, other.info.degrees)
+    assert (one.info.scale, one.description, one.seed) == (other.info.scale, other.description, other.seed)
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -112,7 +112,7 @@ def test_a_graph_without_an_edit_draws_nothing(edges, monkeypatch):
     twice = features.updated(grf.Graph(2.0 * before.adjacency))  # whose walks are the same
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(twice.record, name), getattr(features.record, name))
-    np.testing.assert_array_equal(twice.frame.degrees[:-1], 2.0 * features.frame.degrees[:-1])
+    np.testing.assert_array_equal(twice.info.degrees[:-1], 2.0 * features.info.degrees[:-1])
 
 
 def test_weights_that_become_unequal_change_every_row(edges):

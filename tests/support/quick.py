@@ -71,7 +71,7 @@ SLOW = {
     "tests/package/test_scale.py::test_a_million": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/gp/time/test_regression.py::test_large_graphs": "means beside dense algebra, test_exactness.py",
     "tests/gp/model/test_mean_function.py::test_one_covariate": "the other covariates there",
-    "tests/distributed/test_client.py::test_features_are_copied": "parcels, tests/distributed/test_parcel.py",
+    "tests/distributed/test_client.py::test_features_are_copied": "tests/distributed/test_shared_object.py",
     "tests/fuzz/test_foreign_files.py::test_members_that": "an archive that unpacks to too much is refused there",
     "tests/datasets/test_datasets.py::test_self_loops": "the published counts there",
     "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device are the same",

@@ -7,7 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.features.bounds import TruncationWarning
-from graphrf.sampling import joined
+from graphrf.sampling import record_builder
 from graphrf.sampling.powers.loops import power_block
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.powers.selection import kth_largest
@@ -246,7 +246,7 @@ def test_the_memory_of_a_record_is_what_is_foreseen(grid):
     for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.sampling.CutPowers(4, 6), 8 + 4 * 7)):
         features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
         values = features.record.steps.size
-        assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
+        assert features.nbytes == record_builder.record_bytes(3, features.nnz, values, 4) + more * 3
         assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
 
 
@@ -280,8 +280,8 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_o
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(joined, "SPARE", 0.0)
-    monkeypatch.setattr(joined, "SLACK", 1)
+    monkeypatch.setattr(record_builder, "SPARE", 0.0)
+    monkeypatch.setattr(record_builder, "SLACK", 1)
     monkeypatch.setattr(PreparedPowers, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 

@@ -219,8 +219,8 @@ def test_the_law_is_a_function_of_graph_kernel_and_sampler(karate):
     assert resolved.resolved(karate) is resolved
     assert resolved.lengths != grf.RandomWalks(64, grf.sampling.AutoLengths(KERNEL)).resolved(karate).lengths
     one, other = (grf.sample_features(karate, sampler, seed=seed) for seed in (1, 2))
-    np.testing.assert_array_equal(one.frame.survival, resolved.survival.table)
-    np.testing.assert_array_equal(one.frame.survival, other.frame.survival)
+    np.testing.assert_array_equal(one.info.survival, resolved.survival.table)
+    np.testing.assert_array_equal(one.info.survival, other.info.survival)
     assert one.description["lengths"] == repr(resolved.lengths)
     part = grf.sample_features(karate, sampler, nodes=[5, 3], seed=1)
     assert (part.matrix(KERNEL) != one.take([5, 3]).matrix(KERNEL)).nnz == 0

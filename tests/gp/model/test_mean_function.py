@@ -68,16 +68,6 @@ def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_o
     np.testing.assert_allclose(joint, covariance[np.ix_(some, some)], atol=1e-8)
 
 
-def test_draws_have_the_trend_in_them(grid):
-    nodes, y = _observed()
-    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, **FIXED).fit(nodes, y[:, 0])
-    mean, std = gp.predict(return_std=True)
-    draws = gp.sample(n_samples=2000, seed=1)
-    assert (np.abs(draws.mean(axis=0) - mean) < 5 * std / np.sqrt(2000)).all()
-    # and they vary as the coefficients do
-    assert (np.abs(draws.std(axis=0) / std - 1) < 5 / np.sqrt(2 * 2000)).all()
-
-
 @pytest.mark.parametrize("n_repeats", [0, 10])
 def test_gradients_of_the_profiled_likelihood(grid, n_repeats):
     rng = np.random.default_rng(3)
@@ -111,23 +101,6 @@ def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):
     np.testing.assert_allclose(far.predict(), one.predict(), atol=1e-6)
     np.testing.assert_allclose(far.trend_, one.trend_ / 1e3, rtol=1e-6)
     np.testing.assert_allclose(far.mean_, one.mean_ - 5e3 * one.trend_.sum(), rtol=1e-6)
-
-
-def test_one_covariate_may_be_a_vector_of_any_kind_of_number(grid):
-    nodes, y = _observed()
-    want = grf.GraphGPRegressor(grid, mean=COORDINATES[:, :1], seed=0).fit(nodes, y[:, 0])
-    for covariate in (COORDINATES[:, 0], COORDINATES[:, 0].astype(int), COORDINATES[:, 0].tolist()):
-        gp = grf.GraphGPRegressor(grid, mean=covariate, seed=0).fit(nodes, y[:, 0])
-        np.testing.assert_array_equal(gp.predict(), want.predict())
-        assert gp.trend_.shape == (1,)
-
-
-def test_without_covariates_the_trend_is_empty(grid):
-    nodes, y = _observed(2)
-    assert grf.GraphGPRegressor(grid, **FIXED).fit(nodes, y).trend_.shape == (0, 2)
-    zero = grf.GraphGPRegressor(grid, mean="zero", **FIXED).fit(nodes, y[:, 0])
-    assert zero.trend_.shape == (0,)
-    assert zero.mean_ == 0.0
 
 
 @pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")

@@ -22,7 +22,8 @@ def halves():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "settings"), zip(KERNELS, [{}, {"normalize": False}, {"predictive": "integrated"}], strict=True)
+    ("kernel", "settings"),
+    [(KERNELS[0], {}), (KERNELS[1], {"normalize": False}), (KERNELS[2], {"predictive": "integrated"})],
 )
 def test_probabilities_are_those_of_the_series(halves, kernel, settings):
     graph, labels, nodes = halves

@@ -16,6 +16,8 @@ SMOOTH = grf.Matern(nu=2.0, lengthscale=8.0)
 EVERY = list(LIKELIHOODS)
 # With a logarithmic link and exposures, and one that is not log-concave.
 QUICK = ("poisson", "student_t")
+# With trials, and with most parameters: long Markov chains agree for all of them.
+SLOW = ("binomial", "zero_inflated_negative_binomial")
 TRUE = {
     "negative_binomial": {"dispersion": 0.3},
     "student_t": {"scale": 0.3, "df": 4.0},
@@ -55,11 +57,9 @@ def observed(name, signal, n=120, seed=0):
     return nodes, likelihood.sample(signal[nodes] + np.log(exposure), rng), {"exposure": exposure}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.more) for name in EVERY]
-)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.more) for name in SLOW)])
 def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
-    nodes, y, beside = observed(name, signal, n=400 if name == "bernoulli" else 150)  # a class says least
+    nodes, y, beside = observed(name, signal, n=150)
     settings = {"kernel": grf.Matern(nu=2.0), "likelihood": name, "seed": 0}
     if name in QUICK:
         settings["hyperparameters"] = "mode"  # which is too narrow for two of the others
@@ -239,16 +239,6 @@ def test_log_densities_are_those_of_draws(grid, signal):
     np.testing.assert_allclose(-normal.log_density([3], [1.0])[0], metrics.nlpd([1.0], mean, std))
 
 
-def test_quantiles_of_normal_noise_are_those_of_the_function(grid, signal):
-    nodes = np.arange(0, 196, 2)
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", noise=0.01, seed=0)
-    gp.fit(nodes, signal[nodes])
-    mean, std = gp.predict([1, 5], return_std=True)
-    np.testing.assert_allclose(
-        gp.predict([1, 5], quantiles=[0.5, 0.975]), np.column_stack([mean, mean + 1.959964 * std])
-    )
-
-
 BAD = {
     "negative counts": ({"likelihood": "poisson"}, [1.0, -1.0], {}, "counts, 0 or more"),
     "fractions": ({"likelihood": "poisson"}, [1.0, 0.5], {}, "`exposure`"),
@@ -314,26 +304,6 @@ def test_scores_of_honest_predictions():
     values = rng.standard_normal(3000)
     best = metrics.interval_score(values, low, high)
     assert best < min(metrics.interval_score(values, by * low, by * high) for by in (0.5, 2.0))
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("name", ["poisson", "bernoulli", "student_t", "zero_inflated_negative_binomial"])
-def test_intervals_over_draws_of_the_prior(grid, name):  # of all, long Markov chains agree
-    """60 draws with known hyperparameters: 95 % intervals of f hold 92 to 98 % of it."""
-    whole = SMOOTH.dense(grid)
-    root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
-    held = []
-    for seed in range(60):
-        rng = np.random.default_rng([1, seed])
-        signal = rng.normal(0.5, 0.3) + root @ rng.standard_normal(grid.n_nodes)
-        nodes, y, beside = observed(name, signal, n=100, seed=seed)
-        likelihood = LIKELIHOODS[name](**TRUE.get(name, {}))
-        gp = grf.GraphGPRegressor(
-            grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood=likelihood, method="series", seed=0
-        ).fit(nodes, y, **beside)
-        mean, std = gp.predict(latent=True, return_std=True)
-        held.append(np.mean(np.abs(mean - signal) < 1.96 * std))
-    assert 0.92 < np.mean(held) < 0.98
 
 
 def test_precisions_that_would_go_to_and_fro_settle(grid):

@@ -266,21 +266,6 @@ def test_what_varies_at_few_nodes_is_seen_wherever_it_is():
     assert gp.predict([0])[0] > 0.5
 
 
-def test_averages_by_sampled_rows_keep_to_the_kernel_of_the_rows():
-    """Rows have walked one Laplacian, so that kernels of the other one cannot be made of them."""
-    graph = grf.load_graph(nx.random_geometric_graph(200, 0.13, seed=3))
-    rng = np.random.default_rng(0)
-    truth = grf.apply_root(graph, grf.Diffusion(2.0), rng.standard_normal(200))
-    nodes = rng.permutation(200)[:25]
-    y = truth[nodes] + 0.1 * rng.standard_normal(25)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        gp = grf.GraphGPRegressor(graph, method="features", hyperparameters="average", seed=0).fit(nodes, y)
-    assert len({candidate.kernel.laplacian for candidate in gp.candidates_}) == 2
-    assert gp.n_points_ > 1
-    assert {point.kernel.laplacian for point in gp._given.points} == {gp.sampler_.laplacian}
-
-
 # -- what is chosen, and what is said --------------------------------------------------------------
 
 

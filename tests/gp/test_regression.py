@@ -217,16 +217,6 @@ def test_sampled_deviations_are_the_exact_ones_within_their_standard_error(big_g
 # -- known and unknown hyperparameters ------------------------------------------------------------
 
 
-def test_a_fixed_output_scale_is_a_variance_of_f_for_all_hyperparameters():
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(40, 40)))
-    _, nodes, y = _draw(graph, KERNEL, 60, seed=7)
-    gp = grf.GraphGPRegressor(graph, kernel="diffusion", output_scale=2.0, seed=0).fit(nodes, y[:, 0])
-    assert gp.n_points_ > 1
-    for point in gp._given.points:
-        variance = grf.operators.mean_variance(graph, point.kernel, n_probes=64, seed=0).value
-        assert point.amplitude * variance == pytest.approx(2.0, rel=1e-12)
-
-
 def test_nothing_is_averaged_where_nothing_is_trained(grid):
     _, nodes, y = _draw(grid, KERNEL, 40, seed=5)
     every, mode = (

@@ -106,7 +106,6 @@ GRIDS = {
     "tests/gp/test_defaults.py::test_held_out_nodes_are_predicted_better": 1,
     "tests/gp/test_regression.py::test_inexact_solves_never_make_variances_too": 1,
     "tests/gp/files/test_saved.py::test_predictions_after_loading_are_those_before": 2,
-    "tests/gp/torch/test_kernel.py::test_adam_takes_the_same_path_as": 1,
     "tests/gp/torch/test_operator.py::test_gradients_agree": 2,
     "tests/gp/torch/test_torch_draws.py::test_rounds_that_lead_away_are_not": 1,
     "tests/matching/test_matching.py::test_the_density_of_states_integrates_functions": 1,

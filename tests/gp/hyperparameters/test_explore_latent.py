@@ -127,3 +127,64 @@ def test_the_mode_is_the_largest_posterior_density(drawn):
         density(length, 0.8),
     ):
         assert moved < best + 2e-3
+
+
+# -- branches, on few observations -------------------------------------------------------------------
+
+FEW = np.arange(0, 34, 3)
+COUNTS = np.random.default_rng(0).poisson(np.exp(1 + np.sin(FEW / 5)))
+
+
+def _fit(graph, **settings):
+    settings = {"kernel": KERNEL, "likelihood": "poisson", "method": "series", "seed": 0, **settings}
+    return grf.GraphGPRegressor(graph, **settings).fit(FEW, COUNTS)
+
+
+@pytest.mark.parametrize("method", ["series", "precision"])
+def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, method):
+    for normalize in (True, False):
+        gp = _fit(karate, output_scale=0.5, normalize=normalize, method=method)
+        assert gp.n_points_ > 1
+        for point in gp._given.points:
+            variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
+            assert point.amplitude * variance == pytest.approx(0.5, rel=1e-9)
+
+
+def test_routes_have_the_same_points(karate):
+    series, precision = (_fit(karate, method=method)._given.points for method in ("series", "precision"))
+    assert len(series) == len(precision) > 1
+    for one, other in zip(series, precision, strict=True):
+        assert one.kernel.lengthscale == pytest.approx(other.kernel.lengthscale, rel=1e-3)
+        assert (one.output_scale, one.weight) == pytest.approx((other.output_scale, other.weight), rel=1e-3)
+
+
+def test_averages_by_sampled_rows_keep_to_the_laplacian_of_the_rows(karate):
+    gp = _fit(karate, kernel="auto", method="features")
+    assert len({own.kernel.laplacian for own in gp.candidates_}) == 2
+    assert {point.kernel.laplacian for point in gp._given.points} == {gp.sampler_.laplacian}
+
+
+def test_hyperparameters_without_a_prior_are_at_the_mode_of_each_point(karate):
+    gp = _fit(karate, optimize=("nu", "lengthscale"))
+    assert gp.kernel_.nu != KERNEL.nu
+    assert len({point.kernel.nu for point in gp._given.points}) == 1
+    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
+    mode = _fit(karate, optimize=("nu", "lengthscale"), hyperparameters="mode")
+    assert mode.kernel_.nu != KERNEL.nu
+
+
+def test_the_mode_of_blocks_is_continued_by_the_precision_of_all(karate):
+    settings = {"hyperparameters": "mode", "prior": {"output_scale": (1.0, 2.0)}}
+    whole = _fit(karate, **settings)
+    blocks, precision = (_fit(karate, method=own, max_train=6, **settings) for own in ("series", "precision"))
+    assert precision.kernel_.lengthscale == pytest.approx(whole.kernel_.lengthscale, rel=0.05)
+    assert blocks.kernel_.lengthscale != pytest.approx(
+        whole.kernel_.lengthscale, rel=0.05
+    )  # or nothing was tested
+
+
+@pytest.mark.parametrize("hyperparameters", ["average", "mode"])
+def test_a_kernel_that_vanishes_is_refused(karate, hyperparameters):
+    kernel = grf.LearnedModulation(2, (0.0, 0.0, 0.0))
+    with pytest.raises(ValueError, match="a matrix cannot be factored"):
+        _fit(karate, kernel=kernel, optimize=False, hyperparameters=hyperparameters)

@@ -18,6 +18,7 @@ gpytorch = pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp
 from linear_operator.utils.errors import NanError  # noqa: E402
 
 from graphrf.gp import GRFKernel  # noqa: E402
+from tests.support.gpytorch_regression import Regression  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("torch_float64")
 
@@ -62,20 +63,11 @@ def test_a_product_of_nodes_and_times_is_the_kronecker_product(source, karate):
 
 
 def test_a_model_of_nodes_and_times_is_fitted_and_predicts(karate):
-    class Model(gpytorch.models.ExactGP):
-        def __init__(self, x, y):
-            super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
-            self.mean_module = gpytorch.means.ZeroMean()
-            kernel = GRFKernel(karate, active_dims=[0]) * gpytorch.kernels.RBFKernel(active_dims=[1])
-            self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-        def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
     rng = np.random.default_rng(0)
     x = torch.tensor(np.column_stack([rng.integers(0, 34, 40), rng.uniform(0, 1, 40)]))
     y = torch.tensor(rng.standard_normal(40))
-    model = Model(x, y)
+    kernel = GRFKernel(karate, active_dims=[0]) * gpytorch.kernels.RBFKernel(active_dims=[1])
+    model = Regression(x, y, kernel, mean=gpytorch.means.ZeroMean())
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     values = []
     for _ in range(5):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.validation import check_is_fitted
@@ -36,7 +35,9 @@ def fitted(grid, signal):
 
 
 def test_clone_shares_the_graph_and_copies_the_settings(grid):
-    gp = grf.GraphGPRegressor(grid, kernel=grf.Matern(2.5, 3.0), sampler=grf.RandomWalks(8), noise=0.1, seed=3)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=grf.Matern(2.5, 3.0), numerics=grf.gp.Numerics(sampler=grf.RandomWalks(8)), noise=0.1, seed=3
+    )
     other = clone(gp)
     assert other.graph is grid
     assert other.get_params() == gp.get_params()
@@ -73,35 +74,6 @@ def test_shapes_follow_y_and_the_query(grid, signal):
     assert (one.trend_.shape, two.trend_.shape) == ((0,), (0, 2))
     assert two.predict([], return_std=False).shape == (0, 2)
     np.testing.assert_array_equal(one.sample([1, 2], 3, seed=7), one.sample([1, 2], 3, seed=7))
-
-
-@pytest.mark.parametrize(("likelihood", "hyperparameters"), [("gaussian", "average"), ("poisson", "mode")])
-def test_sample_y_has_the_arguments_and_shapes_of_scikit_learn(grid, signal, likelihood, hyperparameters):
-    counts = np.random.default_rng(0).poisson(np.exp(signal[NODES]))
-    gp = grf.GraphGPRegressor(
-        grid, kernel="diffusion", likelihood=likelihood, hyperparameters=hyperparameters, seed=0
-    ).fit(NODES, counts if likelihood == "poisson" else _noisy(signal))
-    theirs = GaussianProcessRegressor().fit(NODES[:, None], counts)
-    draws = gp.sample_y([4, 1], 3)
-    assert draws.shape == theirs.sample_y([[4], [1]], 3).shape == (2, 3)
-    np.testing.assert_array_equal(draws, gp.sample([4, 1], n_samples=3, seed=0).T)
-    np.testing.assert_array_equal(draws, gp.sample_y([4, 1], n_samples=3, random_state=0))
-    assert gp.sample_y([4, 1]).shape == (2, 1)
-    assert (gp.sample_y([4, 1], random_state=None) != gp.sample_y([4, 1], random_state=None)).all()
-
-
-def test_sample_y_of_several_outputs_and_of_other_random_states(grid, signal):
-    y = _noisy(signal)
-    gp = grf.GraphGPRegressor(grid, **KNOWN).fit(NODES, np.column_stack([y, 2 * y]))
-    theirs = GaussianProcessRegressor().fit(NODES[:, None], np.column_stack([y, 2 * y]))
-    draws = gp.sample_y([4, 1, 7], 5, np.random.RandomState(3))
-    assert draws.shape == theirs.sample_y([[4], [1], [7]], 5).shape == (3, 2, 5)
-    np.testing.assert_array_equal(draws, gp.sample_y([4, 1, 7], 5, np.random.RandomState(3)))
-    assert (draws != gp.sample_y([4, 1, 7], 5, np.random.RandomState(4))).all()
-    with pytest.raises(ValueError, match="`random_state` must be in"):
-        gp.sample_y([4], random_state=-1)
-    with pytest.raises(NotFittedError, match="call fit"):
-        grf.GraphGPRegressor(grid).sample_y([4])
 
 
 class _Column:
@@ -172,20 +144,31 @@ def test_noise_below_rounding_is_refused_with_the_way_out(grid):
         ({"kernel": 3}, TypeError, "`kernel` must be a graphrf kernel"),
         ({"method": "magic"}, ValueError, "`method` must be one of"),
         ({"mean": "linear"}, ValueError, "`mean` must be one of"),
-        ({"solver": "lu"}, ValueError, "`solver` must be one of"),
-        ({"normalize": "no"}, TypeError, "`normalize` must be True or False, got str 'no'"),
+        ({"numerics": grf.gp.Numerics(solver="lu")}, ValueError, "`solver` must be one of"),
+        (
+            {"numerics": grf.gp.Numerics(normalize="no")},
+            TypeError,
+            "`normalize` must be True or False, got str 'no'",
+        ),
         ({"progress": 1}, TypeError, "`progress` must be True or False"),
-        ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
-        ({"tol": 2.0}, ValueError, "`tol` must be in"),
-        ({"max_iterations": 0}, ValueError, "`max_iterations` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(max_train=0)}, ValueError, "`max_train` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(tol=2.0)}, ValueError, "`tol` must be in"),
+        ({"numerics": grf.gp.Numerics(max_iterations=0)}, ValueError, "`max_iterations` must be at least 1"),
         ({"seed": -1}, ValueError, "`seed` must be in"),
-        ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(n_threads=0)}, ValueError, "`n_threads` must be at least 1"),
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
         ({"optimize": "lengthscale"}, TypeError, "`optimize` must be True, False"),
-        ({"sampler": 5}, TypeError, "`sampler` must be a sampler"),
-        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='features'"),
+        ({"numerics": grf.gp.Numerics(sampler=5)}, TypeError, "`sampler` must be a sampler"),
         (
-            {"sampler": grf.RandomWalks(8), "kernel": grf.Diffusion(1.0, laplacian="combinatorial")},
+            {"numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8)), "method": "series"},
+            ValueError,
+            "`sampler` is for method='features'",
+        ),
+        (
+            {
+                "numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8)),
+                "kernel": grf.Diffusion(1.0, laplacian="combinatorial"),
+            },
             ValueError,
             "`sampler` must walk the combinatorial Laplacian",
         ),
@@ -258,7 +241,7 @@ def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
 
 def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing(grid, signal, capsys):
     y = _noisy(signal)
-    settings = {"kernel": "matern", "solver": "cg", "hyperparameters": "mode", "seed": 0}
+    settings = {"kernel": "matern", "hyperparameters": "mode", "seed": 0, "numerics": grf.gp.Numerics(solver="cg")}
     silent = grf.GraphGPRegressor(grid, **settings).fit(NODES, y)
     want = silent.predict(return_std=True)
     assert capsys.readouterr().err == ""
@@ -358,7 +341,7 @@ def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
 def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     search = GridSearchCV(
         grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), optimize=False, seed=0),
-        {"method": ["series", "features"], "noise": [0.01, 100.0], "solver": ["cholesky", "cg"]},
+        {"method": ["series", "features"], "noise": [0.01, 100.0], "numerics__solver": ["cholesky", "cg"]},
         cv=KFold(3, shuffle=True, random_state=0),
         scoring="neg_root_mean_squared_error",
     ).fit(NODES[:, None], _noisy(signal))

@@ -224,7 +224,7 @@ def _points(graph, **settings):
 
 def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate):
     for normalize in (True, False):
-        gp, points = _points(karate, output_scale=2.0, normalize=normalize)
+        gp, points = _points(karate, output_scale=2.0, numerics=grf.gp.Numerics(normalize=normalize))
         assert gp.n_points_ > 1
         for point in points:
             variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
@@ -251,7 +251,7 @@ def test_averages_by_sampled_rows_keep_to_the_laplacian_of_the_rows(karate):
 
 def test_a_kernel_that_vanishes_is_refused(karate):
     with pytest.raises(ValueError, match="the kernel vanishes there to rounding"):
-        _points(karate, kernel=grf.LearnedModulation(2, (0.0, 0.0, 0.0)), optimize=False)
+        _points(karate, kernel=grf.kernels.LearnedModulation(2, (0.0, 0.0, 0.0)), optimize=False)
 
 
 def test_places_hold_their_share_of_the_weight_rounded_up_or_down():

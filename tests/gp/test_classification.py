@@ -242,7 +242,7 @@ def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds)
     for _ in range(30):
         p = softmax(root @ rng.standard_normal((144, 3)), axis=1)
         y = (rng.random((144, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
-        nodes = rng.choice(144, 70, replace=False)
+        nodes = rng.choice(144, 50, replace=False)
         rest = np.setdiff1d(np.arange(144), nodes)
         gp = grf.GraphGPClassifier(
             graph, kernel=kernel, optimize=False, output_scale=1.0, predictive="integrated", seed=0

@@ -27,7 +27,6 @@ def data(grid):
     "options",
     [
         {"method": "series", "hyperparameters": "mode"},
-        {"method": "series", "hyperparameters": "mode", "numerics": grf.gp.Numerics(solver="cg")},
         {"method": "precision", "hyperparameters": "mode"},
         {"hyperparameters": "average"},
         {"likelihood": "poisson"},

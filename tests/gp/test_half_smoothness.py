@@ -94,16 +94,6 @@ def test_the_trained_lengthscale_is_that_of_the_dense_likelihood(graph, observed
     assert gp.kernel_.lengthscale == pytest.approx(np.exp(found.x), rel=2e-3)
 
 
-def test_averages_are_those_of_the_series(graph, observed):
-    settings = {"kernel": grf.Matern(nu=0.5), "hyperparameters": "average", "seed": 0}
-    series, layers = (
-        grf.GraphGPRegressor(graph, method=method, **settings).fit(*observed) for method in ("series", "precision")
-    )
-    assert layers.n_points_ == series.n_points_ > 1
-    for one, other in zip(series.predict(return_std=True), layers.predict(return_std=True), strict=True):
-        np.testing.assert_allclose(other, one, atol=OFF * one.std() + OFF * np.abs(one).max())
-
-
 def test_counts_are_those_of_the_series(graph, observed):
     nodes, f = observed
     y = np.random.default_rng(5).poisson(np.exp(1 + 0.5 * f))

@@ -245,17 +245,6 @@ def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen,
                 fit(nodes, labelled, pandas.Series(own))
 
 
-def test_values_of_all_nodes_are_not_taken_by_numbers_of_rows_beside_labels():
-    for names in (PLACES, MOVED):
-        case, own = ALL["gaussian"], pandas.Series(np.cos(np.arange(N)), name="own")
-        y = pandas.Series(case.y(), [names[k] for k in SEEN])
-        with pytest.raises(ValueError, match=rf"`mean` has (the )?labels,? 0, 1, .*({names[0]}|other orders)"):
-            case.make(names, mean=own).fit(y)
-        expected = case.make(names, mean=own.to_numpy()).fit(y).predict()
-        np.testing.assert_allclose(case.make(names, mean=own.set_axis(list(names))).fit(y).predict(), expected)
-    np.testing.assert_array_equal(case.make(mean=own).fit([PLACES[k] for k in SEEN], case.y()).predict(), expected)
-
-
 def test_observations_are_not_taken_by_numbers_that_may_be_of_rows():
     case, y = ALL["gaussian"], np.cos(np.arange(N))
     with pytest.raises(ValueError, match=r"`y` has labels, 0, 1, .* in other orders"):

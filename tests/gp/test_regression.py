@@ -12,7 +12,7 @@ import graphrf as grf
 from graphrf.gp.posterior.spectral_solver import SpectralCG
 from graphrf.gp.routes.covariance import Covariance
 from graphrf.operators.solvers import ConjugateGradients
-from tests.support.dense_gp import dense_posterior
+from tests.support.dense_gp import dense_posterior, no_mean
 
 KERNEL = grf.Diffusion(3.0)
 FIXED = {
@@ -30,22 +30,6 @@ def big_grid():
     graph = nx.grid_2d_graph(20, 20)
     graph.add_node("alone")
     return grf.Graph(nx.to_scipy_sparse_array(graph))
-
-
-def _textbook(prior, nodes, y, noise, mean="constant"):
-    """Posterior mean and covariance at all nodes; y of shape (n, p).
-
-    Source: Rasmussen and Williams 2006, Eqs. 2.41 and 2.42.
-    """
-    a = prior[np.ix_(nodes, nodes)] + noise * np.eye(len(nodes))
-    k = prior[:, nodes]
-    covariance = prior - k @ np.linalg.solve(a, k.T)
-    if mean == "zero":
-        return k @ np.linalg.solve(a, y), covariance
-    ones = np.linalg.solve(a, np.ones(len(nodes)))
-    c = ones @ y / ones.sum()
-    left = 1 - k @ ones  # of the constant, where the observations do not tell it
-    return c + k @ np.linalg.solve(a, y - c), covariance + np.outer(left, left) / ones.sum()
 
 
 def _draw(graph, kernel, n, seed, p=1, noise=0.05, scale=2.0):
@@ -84,7 +68,9 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
     gp.fit(nodes, y)
     dense = kernel.dense(grid)
     prior = 2.0 * dense / (np.trace(dense) / 144)
-    expected, covariance = _textbook(prior, nodes, y, 0.05, mean)
+    root = np.sqrt(2.0 / (np.trace(dense) / 144)) * kernel.dense_root(grid)
+    basis = no_mean(144) if mean == "zero" else None
+    expected, covariance = dense_posterior(root, nodes, y, 0.05, basis=basis)
     got, std = gp.predict(return_std=True)
     # the inverse cosine's root is cut after 20,000 terms: the error of its square is largest, 1e-5, on graphs
     # that are bipartite, as this one
@@ -120,7 +106,7 @@ def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid,
     )
     # and not that of the exact kernel, from which walks differ and whose errors are smaller, nor that of sampled
     # rows at queried nodes
-    best, least = _textbook(gp.prior_covariance(), nodes, y[:, 0], 0.05)
+    best, least = dense_posterior(exact, nodes, y[:, 0], 0.05)
     assert np.abs(got - best).max() > 1e-3
     assert (np.diagonal(covariance) - np.diagonal(least)).max() > 1e-3
     assert (std**2 >= np.diagonal(least) - 1e-6).all()

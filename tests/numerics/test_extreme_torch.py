@@ -32,8 +32,14 @@ def _source(kind, graph, dtype):
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
-@pytest.mark.parametrize("kind", ["series", "walks", "powers"])
-@pytest.mark.parametrize("name", ["scaled by 1e-12", "weights from 1e-12 to 1e12"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("scaled by 1e-12", "series"),
+        ("weights from 1e-12 to 1e12", "walks"),
+        ("weights from 1e-12 to 1e12", "powers"),
+    ],
+)
 def test_kernels_are_positive_and_gradients_finite(name, kind, dtype):
     graph = grf.Graph(GRAPHS[name])
     source = _source(kind, graph, dtype)

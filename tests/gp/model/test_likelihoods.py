@@ -16,8 +16,6 @@ SMOOTH = grf.Matern(nu=2.0, lengthscale=8.0)
 EVERY = list(LIKELIHOODS)
 # With a logarithmic link and exposures, and one that is not log-concave.
 QUICK = ("poisson", "student_t")
-# With trials, and with most parameters: long Markov chains agree for all of them.
-SLOW = ("binomial", "zero_inflated_negative_binomial")
 TRUE = {
     "negative_binomial": {"dispersion": 0.3},
     "student_t": {"scale": 0.3, "df": 4.0},
@@ -57,7 +55,8 @@ def observed(name, signal, n=120, seed=0):
     return nodes, likelihood.sample(signal[nodes] + np.log(exposure), rng), {"exposure": exposure}
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.more) for name in SLOW)])
+# with trials, too; long Markov chains agree for all
+@pytest.mark.parametrize("name", [*QUICK, pytest.param("binomial", marks=pytest.mark.more)])
 def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     nodes, y, beside = observed(name, signal, n=150)
     settings = {"kernel": grf.Matern(nu=2.0), "likelihood": name, "seed": 0}
@@ -163,10 +162,9 @@ def test_files_keep_likelihood_and_predictions(grid, signal, tmp_path):
     )
 
 
-@pytest.mark.parametrize("method", ["series", "precision"])
-def test_averages_over_hyperparameters_are_mixtures(grid, signal, method, tmp_path):
+def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     nodes, y, beside = observed("negative_binomial", signal, n=25)
-    settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": method, "seed": 0}
+    settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": "precision", "seed": 0}
     gp = grf.GraphGPRegressor(grid, hyperparameters="average", **settings).fit(nodes, y, **beside)
     points = gp._given.points
     assert 2 <= gp.n_points_ == len(points) <= 8
@@ -237,7 +235,7 @@ def test_all_zeros_and_separable_classes_have_a_posterior(grid):
 
 def test_log_densities_are_those_of_draws(grid, signal):
     nodes, y, beside = observed("poisson", signal)
-    settings = {"kernel": SMOOTH, "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
+    settings = {"kernel": SMOOTH, "likelihood": "poisson", "optimize": False, "output_scale": 1.0, "seed": 0}
     gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     found = gp.log_density([3, 90], [2.0, 0.0], exposure=[1.0, 3.0])
     rate = np.exp(gp.sample([3, 90], 20_000, seed=0)) * [1.0, 3.0]

@@ -225,12 +225,11 @@ def deprecated(*args, **kwargs):
 torch.jit.script = deprecated
 warnings.simplefilter("error", FutureWarning)
 import graphrf
-graphrf.{name}
+graphrf.gp.GRFKernel
 assert "linear_operator" in sys.modules
 """
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", ["gp.GRFKernel", "euclidean.RandomFeatureKernel"])
-def test_nothing_of_torch_is_warned_about_at_the_import(name):
-    subprocess.run([sys.executable, "-c", _AS_IN_TORCH_2_14.format(name=name)], check=True)
+def test_nothing_of_torch_is_warned_about_at_the_import():
+    subprocess.run([sys.executable, "-c", _AS_IN_TORCH_2_14], check=True)

@@ -184,14 +184,6 @@ def test_a_pickle_holds_no_rows_of_a_device(name, karate):
     assert module.root_rows(x) is kept
 
 
-def test_float32_models_work_on_the_device(karate):
-    host, device = modules(sampled(karate))
-    x = torch.arange(9)
-    matrix = device.float()(x).to_dense()
-    assert matrix.dtype == torch.float32
-    torch.testing.assert_close(matrix.double(), host(x).to_dense(), rtol=1e-5, atol=1e-5)
-
-
 # -- nothing leaves the device ---------------------------------------------------------------------
 
 

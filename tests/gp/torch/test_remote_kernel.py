@@ -130,11 +130,3 @@ def test_features_of_cut_powers_and_in_single_precision_serve_too(grid):
         found = GRFKernel(RemoteFeatures(features, Travels()), KERNEL)(every).to_dense()
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, expected, rtol=0, atol=error)
-
-
-def test_a_kernel_that_outgrows_the_walks_is_warned_about_once(grid):
-    module = GRFKernel(RemoteFeatures(_features(grid), Travels()), KERNEL)
-    module.lengthscale = 9.0
-    with pytest.warns(TruncationWarning, match="walks of 12 steps cut the series"):
-        module.root_modulation()
-    module.root_modulation()

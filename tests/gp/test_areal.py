@@ -189,16 +189,6 @@ def test_all_are_trained_and_saved(name, districts, tmp_path):
     assert loaded.kernel_ == gp.kernel_
 
 
-def test_a_fixed_output_scale_is_normalised_as_said(districts):
-    graph, _, f, _ = districts
-    for kernel in ("bym2", "car"):
-        gp = grf.GraphGPRegressor(graph, kernel=kernel, output_scale=0.5, hyperparameters="mode", seed=0)
-        gp.fit(np.arange(0, 144, 2), f[::2])
-        variances = np.diag(gp.kernel_.dense(graph))
-        assert gp.mean_variance_ == pytest.approx(variances.mean(), rel=1e-8)
-        assert np.diag(gp.prior_covariance()).mean() == pytest.approx(0.5, rel=1e-8)
-
-
 def test_many_observations_train_by_the_exact_likelihood(districts):
     graph, x, f, rng = districts
     cases = rng.poisson(5 * np.exp(f))

@@ -6,7 +6,6 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import graphrf as grf
 from graphrf.gp.routes.rows import RootRows
@@ -187,17 +186,6 @@ def test_the_public_function_is_such_a_callable(grid):
     np.testing.assert_array_equal(given.predict(), plain.predict())
     names = set(inspect.signature(grf.sample_features).parameters)
     assert set(inspect.signature(Elsewhere.__call__).parameters) - {"self"} <= names
-
-
-def test_a_clone_draws_with_the_same_callable(grid):
-    elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, **TIGHT).set_params(
-        numerics__sampler=SAMPLER, numerics__feature_sampler=elsewhere, numerics__solver="cg"
-    )
-    other = clone(gp)
-    assert other.draw is elsewhere
-    other.fit(NODES, Y)
-    assert len(elsewhere.drawn) == 1
 
 
 def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):

@@ -348,12 +348,3 @@ def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_["noise"] != 100.0
     assert search.best_estimator_.graph is grid
-
-
-@pytest.mark.parametrize("method", ["series", "features"])
-def test_the_prior_covariance_is_exact_whatever_the_method(grid, signal, method):
-    gp = grf.GraphGPRegressor(grid, **KNOWN, method=method).fit(NODES, _noisy(signal))
-    exact = gp.kernel_.dense(grid)
-    exact *= gp.output_scale_ / np.diagonal(exact).mean()
-    np.testing.assert_allclose(gp.prior_covariance(), exact, atol=1e-8 * gp.output_scale_)
-    np.testing.assert_allclose(gp.prior_covariance([5, 5, 2]), exact[np.ix_([5, 5, 2], [5, 5, 2])], atol=1e-8)

@@ -76,16 +76,6 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
     assert abs(wrong[1] - means[1]) > 0.05 * deviations[1]  # or nothing was tested
 
 
-def test_less_information_leaves_hyperparameters_more_open(drawn, monkeypatch):
-    graph, nodes, y = drawn
-    deviations = []
-    for information in (1e9, 10.0):
-        monkeypatch.setattr(module, "INFORMATION", information)
-        points = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)._given.points
-        deviations.append(np.log([point.output_scale for point in points]).std())
-    assert deviations[0] < 0.7 * deviations[1]
-
-
 def test_the_mode_is_the_maximum_of_the_posterior(drawn):
     graph, nodes, y = drawn
     settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "mode", "prior": None, "seed": 0, "mean": "zero"}
@@ -178,27 +168,6 @@ def test_with_nothing_to_learn_nothing_is_sought(drawn, monkeypatch):
     assert not made
 
 
-def test_kernels_are_compared_by_their_evidence(drawn):
-    graph, nodes, y = drawn
-    gp = grf.GraphGPRegressor(graph, method="series", seed=0).fit(nodes, y)
-    assert len(gp.candidates_) == 8
-    probabilities = [own.probability for own in gp.candidates_]
-    assert probabilities == sorted(probabilities, reverse=True)
-    assert sum(probabilities) == pytest.approx(1.0)
-    evidence = np.array([own.log_evidence for own in gp.candidates_])
-    np.testing.assert_allclose(np.log(probabilities) - evidence, np.log(probabilities[0]) - evidence[0])
-    assert gp.candidates_[0].kernel == gp.kernel_
-
-
-def test_several_hyperparameters_of_a_kernel_are_all_trained(drawn):
-    graph, nodes, y = drawn
-    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, optimize=("nu", "lengthscale"), seed=0).fit(nodes, y)
-    assert gp.kernel_.nu != 1.5
-    assert len({point.kernel.nu for point in gp._given.points}) == 1
-    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
-
-
 def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     """Eight or nine posteriors hold a matrix each: room for two does not do."""
     graph, nodes, y = drawn
@@ -278,3 +247,10 @@ def test_an_end_with_most_of_the_probability_is_warned_of(karate):
     with pytest.warns(UserWarning, match=r"a lengthscale longer than 3 \(60 % of the posterior"):
         module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.6, route)
     module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.4, route)
+
+
+def test_hyperparameters_beside_the_lengthscale_are_at_their_mode(karate):
+    gp, points = _points(karate, kernel=grf.Matern(1.5, 2.0), optimize=("nu", "lengthscale"))
+    assert gp.kernel_.nu != 1.5
+    assert len({point.kernel.nu for point in points}) == 1
+    assert len({point.kernel.lengthscale for point in points}) > 1

@@ -106,33 +106,6 @@ def test_all_routes_agree(grid, signal, options):
     )
 
 
-def test_training_by_the_precision_sees_all_observations(grid, signal):
-    nodes = np.arange(196)
-    y = np.random.default_rng(0).poisson(np.exp(signal))
-    settings = {"kernel": grf.Matern(nu=2.0), "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
-    dense = grf.GraphGPRegressor(grid, method="series", **settings).fit(nodes, y)
-    sparse = grf.GraphGPRegressor(
-        grid, method="precision", numerics=grf.gp.Numerics(max_train=60), **settings
-    ).fit(nodes, y)
-    np.testing.assert_allclose(sparse.kernel_.lengthscale, dense.kernel_.lengthscale, rtol=0.05)
-    np.testing.assert_allclose(sparse.output_scale_, dense.output_scale_, rtol=0.1)
-    np.testing.assert_allclose(sparse.log_marginal_likelihood_, dense.log_marginal_likelihood_, rtol=1e-3)
-
-
-def test_covariates_are_effects_beside_the_graph(grid, signal):
-    rng = np.random.default_rng(2)
-    covariate = rng.standard_normal(196)
-    nodes = np.repeat(np.arange(196), 2)
-    y = rng.poisson(np.exp(0.5 * signal + 0.7 * covariate)[nodes])
-    settings = {"kernel": SMOOTH, "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
-    gp = grf.GraphGPRegressor(grid, mean=covariate, **settings).fit(nodes, y)
-    assert abs(gp.trend_[0] - 0.7) < 0.15
-    table = gp.coefficients_
-    assert table.std.shape == (2,)
-    assert table.mean[1] == pytest.approx(gp.trend_[0])
-    assert 0.02 < table.std[1] < 0.2
-
-
 def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
     rng = np.random.default_rng(3)
     covariate = 100 + 30 * rng.standard_normal(196)

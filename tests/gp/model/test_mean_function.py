@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
 
 import graphrf as grf
 from graphrf.gp.hyperparameters.marginal_likelihood import log_marginal_likelihood
@@ -107,25 +105,6 @@ def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):
     np.testing.assert_allclose(far.mean_, one.mean_ - 5e3 * one.trend_.sum(), rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")
-@pytest.mark.parametrize("method", ["series", "features"])
-def test_a_trend_extrapolates_where_a_constant_does_not(grid, method):
-    rng = np.random.default_rng(0)
-    nodes = np.flatnonzero(COORDINATES[:, 0] < 8)
-    truth = 1 + 2 * COORDINATES[:, 0]
-    y = truth[nodes] + 0.1 * rng.standard_normal(nodes.size)
-    beyond = COORDINATES[:, 0] >= 10
-    errors = [
-        np.abs(gp.fit(nodes, y).predict() - truth)[beyond]
-        for gp in (
-            grf.GraphGPRegressor(grid, kernel="diffusion", mean=mean, noise=0.01, method=method, seed=0)
-            for mean in (COORDINATES[:, 0], "constant")
-        )
-    ]
-    assert errors[0].max() < 0.5
-    assert errors[1].max() > 2
-
-
 def test_an_exact_trend_is_continued_exactly(grid):
     nodes = np.arange(0, 100, 3)
     truth = 1e6 + 0.1 * COORDINATES[:, 0] - 7 * COORDINATES[:, 1]
@@ -133,19 +112,6 @@ def test_an_exact_trend_is_continued_exactly(grid):
     with pytest.warns(UserWarning, match="does not vary about its mean"):
         gp.fit(nodes, truth[nodes])
     np.testing.assert_allclose(gp.predict(), truth, rtol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")
-def test_model_selection_chooses_the_trend(grid):
-    nodes, y = _observed()
-    search = GridSearchCV(
-        grf.GraphGPRegressor(grid, kernel=grf.Diffusion(1.0), optimize=False, seed=0),
-        {"mean": ["constant", COORDINATES]},
-        cv=KFold(3, shuffle=True, random_state=0),
-    ).fit(nodes, y[:, 0])
-    assert search.best_params_["mean"] is COORDINATES
-    twin = clone(search.best_estimator_).fit(nodes, y[:, 0])
-    np.testing.assert_array_equal(twin.predict(), search.best_estimator_.predict())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ gpytorch = pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp
 from linear_operator.utils.errors import NanError  # noqa: E402
 
 from graphrf.gp import GRFKernel  # noqa: E402
-from tests.support.gpytorch_regression import Regression  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("torch_float64")
 
@@ -60,28 +59,6 @@ def test_a_product_of_nodes_and_times_is_the_kronecker_product(source, karate):
     scale = torch.nn.functional.softplus(torch.tensor(0.0))
     ones = torch.ones(6, 6), torch.ones(3, 3)
     torch.testing.assert_close(total, scale * torch.kron(plain, ones[1]) + torch.kron(ones[0], through_time))
-
-
-def test_a_model_of_nodes_and_times_is_fitted_and_predicts(karate):
-    rng = np.random.default_rng(0)
-    x = torch.tensor(np.column_stack([rng.integers(0, 34, 40), rng.uniform(0, 1, 40)]))
-    y = torch.tensor(rng.standard_normal(40))
-    kernel = GRFKernel(karate, active_dims=[0]) * gpytorch.kernels.RBFKernel(active_dims=[1])
-    model = Regression(x, y, kernel, mean=gpytorch.means.ZeroMean())
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    values = []
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss = -gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
-        loss.backward()
-        optimizer.step()
-        values.append(loss.item())
-    assert values[-1] < values[0]
-    model.eval()
-    found = model(x[:7])
-    k = model.covar_module(x).to_dense()
-    solved = torch.linalg.solve(k + model.likelihood.noise * torch.eye(40), y)
-    torch.testing.assert_close(found.mean, k[:7] @ solved, rtol=1e-6, atol=1e-8)
 
 
 def test_columns_that_cannot_hold_nodes_are_refused(karate):

@@ -67,14 +67,6 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
     np.testing.assert_allclose(block.detach().numpy(), normalized(gram)[np.ix_([2, 2, 0], [4, 1])], atol=1e-12)
 
 
-def test_features_of_powers_are_normalised_too(weighted_graph):
-    features = grf.sample_features(
-        weighted_graph, grf.sampling.CutPowers(budget=6, max_length=LENGTH), dtype="float64"
-    )
-    matrix = GRFKernel(features, grf.Diffusion(1.0))(torch.arange(8)).to_dense()
-    np.testing.assert_allclose(matrix.detach().numpy(), normalized(features.gram(grf.Diffusion(1.0))), atol=1e-12)
-
-
 @pytest.mark.parametrize("source", ["graph", "features"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_gradients_reach_every_parameter_through_the_normalisation(kernel, source, weighted_graph):

@@ -74,8 +74,8 @@ def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_a
         return gp, (gp.kernel_.lengthscale, gp.noise_)
 
     exact, best = fitted(method="series")
-    _, rough = fitted(method="series", max_train=60)
-    sparse, found = fitted(method="precision", max_train=60)
+    _, rough = fitted(method="series", numerics=grf.gp.Numerics(max_train=60))
+    sparse, found = fitted(method="precision", numerics=grf.gp.Numerics(max_train=60))
     assert found == pytest.approx(best, rel=1e-2)
     assert rough != pytest.approx(best, rel=1e-2)  # or nothing was tested
     assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
@@ -129,11 +129,11 @@ def test_a_file_has_what_the_predictions_rest_on(roads, observed, tmp_path):
         ({"kernel": grf.Matern(0.7)}, "5/2, 3 or 4, or an areal kernel, got Matern"),
         (
             {"numerics": grf.gp.Numerics(sampler=grf.RandomWalks(4))},
-            "`sampler` is for method='features'; 'precision' draws nothing",
+            "`sampler` is for method='features'; 'precision' samples nothing",
         ),
         (
             {"numerics": grf.gp.Numerics(feature_sampler=grf.sample_features)},
-            "`draw` is for method='features'; 'precision' draws nothing",
+            "`feature_sampler` is for method='features'; 'precision' samples nothing",
         ),
         (
             {"numerics": grf.gp.Numerics(solver="cg")},

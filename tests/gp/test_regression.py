@@ -170,9 +170,8 @@ def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, ev
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
-    rough = grf.GraphGPRegressor(big_grid, numerics=grf.gp.Numerics(solver="cg", tol=0.3), **settings).fit(
-        nodes, y[:, 0]
-    )
+    settings["numerics"] = grf.gp.Numerics(std_method="exact", solver="cg", tol=0.3)
+    rough = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
     _, std = exact.predict(return_std=True)
     _, wider = rough.predict(return_std=True)
     assert (wider >= std - 1e-9).all()
@@ -229,9 +228,8 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
 
 def test_one_corner_observed_is_not_even(big_grid):
     corner = np.arange(150)
-    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, **FIXED, numerics=grf.gp.Numerics(solver="cg")).fit(
-        corner, np.sin(corner / 9)
-    )
+    settings = FIXED | {"numerics": grf.gp.Numerics(std_method="exact", solver="cg")}
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, **settings).fit(corner, np.sin(corner / 9))
     assert isinstance(gp._posterior._solver, ConjugateGradients)
 
 
@@ -307,13 +305,8 @@ def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
     for method in ("features", "series"):
         results = []
         for n_threads in (1, 2):
-            settings = {
-                "kernel": "diffusion",
-                "method": method,
-                "numerics": grf.gp.Numerics(max_train=40),
-                "seed": 5,
-            }
-            gp = grf.GraphGPRegressor(grid, numerics=grf.gp.Numerics(n_threads=n_threads), **settings)
+            numerics = grf.gp.Numerics(max_train=40, n_threads=n_threads)
+            gp = grf.GraphGPRegressor(grid, kernel="diffusion", method=method, numerics=numerics, seed=5)
             gp.fit(nodes, y[:, 0])
             results.append(np.concatenate([*gp.predict(return_std=True), gp.sample([3, 4], seed=1)[0]]))
         np.testing.assert_array_equal(*results)

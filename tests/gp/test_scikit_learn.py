@@ -214,7 +214,7 @@ def test_no_nodes_have_empty_predictions(fitted):
 
 
 def test_joint_covariances_of_too_many_nodes_are_refused(fitted, monkeypatch):
-    monkeypatch.setattr("graphrf.gp.regression.LARGEST_JOINT", 10)
+    monkeypatch.setattr("graphrf.gp.predictor.LARGEST_JOINT", 10)
     for call in (fitted.prior_covariance, lambda: fitted.predict(return_cov=True)):
         with pytest.raises(ValueError, match="at most 10 distinct nodes"):
             call()

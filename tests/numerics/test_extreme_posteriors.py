@@ -22,12 +22,16 @@ SEEN = np.arange(0, 40, 2)
 WAVE = np.cos(SEEN * np.pi / 10) + 0.1 * np.sin(37.0 * SEEN)
 
 
-def fitted(way, graph, nodes, y, **settings):
+def fitted(way, graph, nodes, y, sampler=None, **settings):
     if way == "exact":
         return grf.gp.ExactGraphGP(graph, **settings).fit(nodes, y)
     method, _, solver = way.partition("-")
     gp = grf.GraphGPRegressor(
-        graph, method=method, seed=0, numerics=grf.gp.Numerics(solver=solver or "auto", n_threads=1), **settings
+        graph,
+        method=method,
+        seed=0,
+        numerics=grf.gp.Numerics(sampler=sampler, solver=solver or "auto", n_threads=1),
+        **settings,
     )
     return gp.fit(nodes, y)
 
@@ -194,7 +198,7 @@ def test_huge_covariates_are_scaled():
 )
 def test_classes_have_probabilities_at_all_latent_scales(name, method, predictive):
     graph = grf.Graph(GRAPHS[name])
-    for scale in (1e-70, 1e-12, 1.0, 1e12, 1e70):
+    for scale in (1e-70, 1.0, 1e70):
         for length in (1e-12, 1.0, 1e2):
             classifier = grf.GraphGPClassifier(
                 graph, kernel=grf.Diffusion(length), method=method, sampler=_powers(method), output_scale=scale,

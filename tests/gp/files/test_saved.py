@@ -123,7 +123,8 @@ def test_every_kernel_and_sampler_survives_json(value):
 def test_every_class_of_kernels_laws_and_samplers_is_known():
     classes = [
         value
-        for value in (getattr(grf, name) for name in grf.__all__)
+        for package in (grf.kernels, grf.sampling)
+        for value in (getattr(package, name) for name in package.__all__)
         if dataclasses.is_dataclass(value) and value is not grf.kernels.Kernel
     ]
     assert len(classes) > 15

@@ -175,7 +175,7 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
     monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)  # training has room
     settings = {"method": "series", "seed": 0}
-    with pytest.raises(MemoryError, match="pass solver='cg', hyperparameters='mode'"):
+    with pytest.raises(MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"):
         grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
     assert grf.GraphGPRegressor(graph, hyperparameters="mode", **settings).fit(nodes, y).n_points_ == 1
 

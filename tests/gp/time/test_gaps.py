@@ -108,11 +108,11 @@ def test_warnings_where_conjugate_gradients_stop_early(monkeypatch):
 
 
 def test_hyperparameters_with_gaps_are_those_without():
-    times, y = np.arange(30.0), signal(30)
+    times, y = np.arange(50.0), signal(50)
     cells = cells_of(np.ones(y.shape, bool), 1e-3)
     values = []
     for kind in ("1.1", "0.7", "0.4"):
-        gapped = np.where(mask_of(kind, 30, seed=3), y, np.nan)
+        gapped = np.where(mask_of(kind, 50, seed=3), y, np.nan)
         gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(gapped, times=times)
         assert gp.converged_
         sensors, steps = cells.covariance.sensors, cells.covariance.steps

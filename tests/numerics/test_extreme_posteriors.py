@@ -133,17 +133,10 @@ def test_variances_whose_squares_leave_float64_are_solved_for(method, solver, un
 
 def test_conjugate_gradients_that_do_not_converge_say_what_they_reached():
     graph = grf.Graph(GRAPHS["scaled by 1"])
-    settings = {
-        "kernel": grf.Diffusion(2.0),
-        "optimize": False,
-        "output_scale": 1e12,
-        "noise": 1.0,
-        "numerics": grf.gp.Numerics(tol=1e-12),
-    }
+    numerics = grf.gp.Numerics(solver="cg", max_iterations=1, tol=1e-12)
+    settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1e12, "noise": 1.0}
     for method in ("series", "features"):
-        gp = grf.GraphGPRegressor(
-            graph, method=method, numerics=grf.gp.Numerics(solver="cg", max_iterations=1), seed=0, **settings
-        )
+        gp = grf.GraphGPRegressor(graph, method=method, numerics=numerics, seed=0, **settings)
         with pytest.warns(SolverWarning, match=r"stopped after 1 iterations at a relative residual of \d"):
             gp.fit([0, 1, 2, 3], [1.0, -1.0, 1.0, 0.0])
         assert not gp.converged_

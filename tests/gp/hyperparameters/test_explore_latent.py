@@ -151,6 +151,9 @@ def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, norma
     for point in gp._given.points:
         variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
         assert point.amplitude * variance == pytest.approx(0.5, rel=1e-9)
+    mode = _fit(karate, output_scale=0.5, hyperparameters="mode", numerics=grf.gp.Numerics(normalize=normalize))
+    variance = np.diag(mode.kernel_.dense(karate)).mean() if normalize else 1.0
+    assert mode._given.amplitude * variance == pytest.approx(0.5, rel=1e-6)
 
 
 def test_routes_have_the_same_points(karate):

@@ -129,19 +129,6 @@ def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
         np.testing.assert_allclose(gp.coefficients_.std, np.sqrt(np.diagonal(inverse)), rtol=1e-5)
 
 
-def test_files_keep_likelihood_and_predictions(grid, signal, tmp_path):
-    nodes, y, beside = observed("negative_binomial", signal)
-    settings = {"kernel": SMOOTH, "likelihood": "negative_binomial", "hyperparameters": "mode", "seed": 0}
-    gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
-    gp.save(tmp_path / "gp.npz")
-    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
-    assert loaded.likelihood_ == gp.likelihood_
-    np.testing.assert_array_equal(loaded.predict(), gp.predict())
-    np.testing.assert_array_equal(
-        loaded.sample([1], 3, seed=0, observations=True), gp.sample([1], 3, seed=0, observations=True)
-    )
-
-
 def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     nodes, y, beside = observed("negative_binomial", signal, n=25)
     settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": "precision", "seed": 0}

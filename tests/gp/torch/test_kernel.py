@@ -303,16 +303,6 @@ def test_adam_takes_the_same_path_as_on_the_dense_gp(grid):
     np.testing.assert_allclose(gp.predict() + constant, mean, atol=1e-6)
 
 
-def test_float32_models_train_in_float32(grid):
-    x, y = problem(grid)
-    model = Regression(x, y.float(), GRFKernel(walks(grid), grf.Diffusion(1.5))).float()
-    value, gradients = step(model, x, y.float())
-    assert {gradient.dtype for gradient in gradients} == {torch.float32}
-    expected, wanted = step(Regression(x, y, GRFKernel(walks(grid), grf.Diffusion(1.5))), x, y)
-    assert value == pytest.approx(expected, rel=1e-4)
-    torch.testing.assert_close(gradients[1].double(), wanted[1], rtol=1e-2, atol=1e-4)
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize(("kernel", "source"), MODELS)
 def test_models_on_a_gpu_agree_with_those_on_the_cpu(kernel, source, grid, gpu):

@@ -202,7 +202,7 @@ class DistributedFeatures(SampleProperties):
         Warns
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered, and the error
+            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered; the error
             is not estimated, except for a diagonal that no kernel has.
         """
         f = bounds.checked_modulation(self.info, kernel)

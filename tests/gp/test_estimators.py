@@ -193,17 +193,6 @@ def test_predictions_as_data_frames(regressor, classifier):
     np.testing.assert_array_equal(shares, classifier.predict_proba())
 
 
-def test_rows_of_frames_are_named_by_nodes():
-    pd = pytest.importorskip("pandas")
-    names = [("a", 1), "b", 7, ("a", 2)]
-    graph = grf.Graph(np.ones((4, 4)) - np.eye(4), nodes=names)
-    gp = grf.GraphGPRegressor(graph, **FIXED).fit({"b": 1.0, 7: -1.0})
-    frame = gp.predict(as_frame=True)
-    assert list(frame.index) == names
-    joined = pd.DataFrame({"area": [1, 2]}, index=pd.Index(["b", 7])).join(frame)
-    np.testing.assert_array_equal(joined["mean"], gp.predict(graph.index(["b", 7])))
-
-
 def test_columns_keep_their_name(regressor, classifier):
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"sensor": NODES})

@@ -152,7 +152,7 @@ def test_moments_are_those_of_the_posterior(name):
     root = np.linalg.cholesky(1.3 * np.linalg.inv(p))
     w = basis.T @ posterior.mean
     total, first, second = 0.0, 0.0, 0.0
-    for _ in range(40):
+    for _ in range(15):
         z = rng.standard_normal((w.size, 10_000))
         x = w[:, None] + root @ z
         eta = a @ x

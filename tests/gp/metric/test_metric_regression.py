@@ -133,16 +133,6 @@ def test_points_of_a_normal_posterior_have_its_moments():
     np.testing.assert_allclose((weights[:, None] * away).T @ away, covariance, rtol=1e-5, atol=1e-6)
 
 
-def test_a_component_without_observations_keeps_the_prior(observed):
-    graph, places, y, _ = observed
-    gp = MetricGraphGPRegressor(graph, **FIXED).fit(places, y)
-    mean, covariance = gp.predict([(4, 1.0), 0], return_cov=True)
-    assert mean[0] == pytest.approx(gp.mean_)
-    a = 3.0 * graph.covariance(places, lengthscale=1.5) + 0.2 * np.eye(40)
-    of_mean = 1 / np.linalg.inv(a).sum()
-    assert covariance[0, 0] == pytest.approx(3.0 + of_mean, rel=1e-9)
-
-
 def test_several_outputs_share_hyperparameters(observed):
     graph, places, y, asked = observed
     both = np.column_stack([y, -2 * y + 1])

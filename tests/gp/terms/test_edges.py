@@ -131,7 +131,8 @@ def test_counts_along_streets_are_fitted_and_predicted():
     frame["distance"] = [float(rng.uniform(0, lengths[edge])) for edge in frame["edge"]]
     rate = np.exp(1.0 + np.sin(3 * frame["distance"] / frame["edge"].map(lengths)))
     frame["cases"] = rng.poisson(rate)
-    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", seed=0).fit(frame[:120])
+    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0)
+    model.fit(frame[:120])
     mean, std = model.predict(frame[120:], return_std=True)
     truth = rate[120:].to_numpy()
     assert np.mean(np.abs(mean - truth) < 2 * std) > 0.8

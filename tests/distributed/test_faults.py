@@ -7,15 +7,13 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf._base.files import arrays
-from graphrf.distributed import client, load_features, sample_features
+from graphrf.distributed import client, sample_features
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
@@ -86,17 +84,6 @@ def test_workers_killed_between_products_change_no_bit(mortal_client, way, n_kil
     require_same(features.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
 
 
-@cases()
-def test_rows_taken_from_killed_workers_come_again(mortal_client, monkeypatch, way, n_killed):
-    monkeypatch.setattr("graphrf.distributed.factor._FEW_BYTES", -1)
-    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
-    rows, y = np.array([80, 3, 3, 41]), np.random.default_rng(0).standard_normal(4)
-    taken = features.factor().take(rows)
-    before = taken.gram_apply(F, y)
-    _kill(_processes(mortal_client)[:n_killed])
-    np.testing.assert_array_equal(taken.gram_apply(F, y), before)
-
-
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))])
 @cases(("sent", 1))
 def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, way, n_killed, seed):
@@ -152,52 +139,6 @@ def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(mortal_client, n_
     assert len(products) >= 5
     processes = _processes(mortal_client)[:n_killed]
     np.testing.assert_array_equal(fitted(), expected)
-
-
-@pytest.mark.full
-def test_a_worker_killed_while_it_writes_leaves_no_torn_file(mortal_client, tmp_path):
-    folder, mark = tmp_path / "features", str(tmp_path / "mark")
-    mortal_client.run(_die_while_writing, mark)
-    try:
-        found = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9, path=folder)
-    finally:
-        mortal_client.run(_write_again)
-    assert Path(mark).exists()
-    expected = grf.sample_features(GRAPH, WALKS, seed=3)
-    require_same(found.gather(), expected)
-    assert not any(file.name.startswith(".rows-") for file in folder.iterdir())  # its next writer removed it
-    require_same(load_features(folder, client=mortal_client).gather(), expected)
-
-
-def _die_while_writing(mark):
-    """The first to write a block gets halfway and dies; `mark` says that it has."""
-    plain = arrays.write_arrays
-
-    def write_arrays(file, content):
-        try:
-            Path(mark).touch(exist_ok=False)
-        except FileExistsError:
-            plain(file, content)
-        else:
-            file.write(b"PK\x03\x04 half a file")
-            file.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    write_arrays.plain = plain
-    arrays.write_arrays = write_arrays
-
-
-def _write_again():
-    arrays.write_arrays = getattr(arrays.write_arrays, "plain", arrays.write_arrays)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("n_killed", [1, 2])
-def test_features_of_a_folder_whose_workers_are_killed_are_read_again(mortal_client, tmp_path, n_killed):
-    sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9, path=tmp_path)
-    found = load_features(tmp_path, client=mortal_client)
-    _kill(_processes(mortal_client)[:n_killed])
-    require_same(found.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
 
 
 def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypatch):

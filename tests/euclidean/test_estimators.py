@@ -9,10 +9,6 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
@@ -59,21 +55,6 @@ def test_clones_and_pickles_give_the_same_features(features):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(x), phi)
     assert features.get_params() == clone(features).get_params()
     assert not hasattr(features, "frequencies_")
-
-
-@every_map
-def test_features_are_named(features):
-    fitted = clone(features).fit(points())
-    prefix = type(features).__name__.lower()
-    names = fitted.get_feature_names_out()
-    assert names.tolist() == [f"{prefix}{i}" for i in range(fitted.transform(points(1)).shape[1])]
-
-
-def test_set_output_keeps_arrays_and_refuses_unknown_containers():
-    fitted = FourierFeatures(8, seed=0).set_output(transform="default").fit(points())
-    assert isinstance(fitted.transform(points()), np.ndarray)
-    with pytest.raises(ValueError, match="nonsense"):
-        fitted.set_output(transform="nonsense").transform(points())
 
 
 @every_map
@@ -127,30 +108,6 @@ def test_a_drawn_seed_is_recorded_and_gives_the_features_again():
         assert features.__sklearn_tags__().non_deterministic
     for features in (again, KernelRegressionClassifier(again), KernelRegressionClassifier()):
         assert not features.__sklearn_tags__().non_deterministic
-
-
-def test_pipelines_standardise_then_map():
-    x, y = two_classes()
-    pipe = make_pipeline(StandardScaler(), FourierFeatures(64, lengthscale=2.0, seed=0), LogisticRegression())
-    pipe.fit(x, y)
-    z = (x - x.mean(axis=0)) / x.std(axis=0)
-    np.testing.assert_allclose(
-        pipe[:-1].transform(x), FourierFeatures(64, lengthscale=2.0, seed=0).fit_transform(z)
-    )
-    assert pipe.score(x, y) > 0.85
-    assert LogisticRegression().fit(x, y).score(x, y) < 0.75
-
-
-def test_grid_searches_find_the_lengthscale():
-    x, y = two_classes()
-    # Wrong labels, so that the nearest neighbour is a bad guide.
-    y = y ^ (np.random.default_rng(1).random(y.size) < 0.25)
-    grid = [0.01, 0.3, 30.0]
-    exact = GridSearchCV(KernelRegressionClassifier(), {"lengthscale": grid}).fit(x, y)
-    assert exact.best_params_ == {"lengthscale": 0.3}
-    mapped = KernelRegressionClassifier(FourierFeatures(512, seed=0))
-    search = GridSearchCV(mapped, {"features__lengthscale": grid}).fit(x, y)
-    assert search.best_params_ == {"features__lengthscale": 0.3}
 
 
 @pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
@@ -230,11 +187,6 @@ def test_bad_settings_are_refused_when_fitted(kind, settings, error, message):
         features.fit(points())
 
 
-def test_bad_threads_are_refused():
-    with pytest.raises(ValueError, match="`n_threads` must be at least 1, got 0"):
-        FourierFeatures(8, n_threads=0).fit_transform(points())
-
-
 @pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
 def test_bad_points_are_refused(kind):
     x = points()
@@ -257,8 +209,3 @@ def test_bad_points_are_refused(kind):
         fitted.transform(x[0])
     with pytest.raises(TypeError, match="`X` must be real"):
         fitted.transform(torch.tensor(x, dtype=torch.complex128))
-
-
-def test_a_simplex_of_one_dimension_is_refused():
-    with pytest.raises(ValueError, match="simplex directions need at least 2 dimensions, got 1"):
-        FourierFeatures(8, directions="simplex", norms="iid").fit(points(d=1))

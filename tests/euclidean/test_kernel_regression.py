@@ -100,16 +100,6 @@ def test_batches_give_what_the_whole_gives(features):
     np.testing.assert_array_equal(parts.fit(x, labels).predict_proba(queries), whole.predict_proba(queries))
 
 
-def test_only_class_sums_are_kept_with_features():
-    x, labels, _ = blobs()
-    classifier = KernelRegressionClassifier(RBFSampler(n_components=12, random_state=0)).fit(x, labels)
-    assert classifier.class_sums_.shape == (3, 12)
-    assert not hasattr(classifier, "X_")
-    classifier.set_params(features=None).fit(x, labels)
-    assert not hasattr(classifier, "class_sums_")
-    assert classifier.X_.shape == x.shape
-
-
 def test_negative_masses_count_as_zero():
     # Class sums: a at (2, 0), b at (0, 1), c at (-1, 0).
     classifier = KernelRegressionClassifier(Linear()).fit([[2, 0], [0, 1], [-1, 0]], ["a", "b", "c"])
@@ -152,10 +142,6 @@ def test_sparse_features_and_pipelines_serve():
     assert not hasattr(steps[0], "mean_")
 
 
-def test_one_class_is_certain():
-    assert KernelRegressionClassifier().fit([[0.0], [1.0]], [7, 7]).predict_proba([[0.3]]).tolist() == [[1.0]]
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -191,13 +177,6 @@ def test_bad_data_are_refused():
         classifier.partial_fit(x[:1], labels[:1], classes=["red"])
     with pytest.raises(ValueError, match="continuous"):
         classifier.fit(x, x[:, 0])
-
-
-def test_features_that_are_not_finite_are_refused():
-    x = np.array([[1e200], [1e200]])
-    classifier = KernelRegressionClassifier(Linear()).fit(x, ["a", "b"])
-    with pytest.raises(ValueError, match=r"sums of features.transform\(X\)` must be finite"):
-        classifier.predict(x)
 
 
 def test_a_first_batch_that_fails_teaches_nothing():

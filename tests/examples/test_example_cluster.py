@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.examples.test_examples import EXAMPLES, run
+from tests.examples.test_examples import run
 
 pytest.importorskip("distributed", reason="a cluster needs the extra `distributed`")
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client
 
 
 def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp_path):
@@ -36,25 +31,3 @@ def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp
     with Client(n_workers=1, processes=False, dashboard_address=":0") as client:
         found = grf.distributed.load_features(kept, client=client)
         assert (found.matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0
-
-
-def test_a_scheduler_that_does_not_answer_is_said_to():
-    with socket.socket() as unheard:
-        unheard.bind(("127.0.0.1", 0))  # nobody else has this port, and nobody listens
-        address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
-        script = "import cluster; cluster.PATIENCE = 0.5; cluster.main()"
-        done = subprocess.run(
-            [sys.executable, "-c", script, "--scheduler", address],
-            cwd=EXAMPLES, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"no scheduler answers at {address}")
-
-
-def test_a_scheduler_without_workers_is_said_to_have_none(example):
-    module = example("cluster")
-    module.PATIENCE = 0.3
-    with LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as cluster:
-        options = SimpleNamespace(scheduler=cluster.scheduler_address)
-        with pytest.raises(SystemExit, match="has no worker"), module.connected(options):
-            pass

@@ -8,33 +8,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
-from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.pagerank import pagerank
 from tests.examples.test_examples import require, run
 from tests.support.real_data import needs_data
-
-
-def test_errors_of_end_points_are_those_of_the_exact_variance(example, karate):
-    """Eq. 82's cost gives the mean squared error without an approximation, here .745 of that of independent walks.
-
-    The permutation of Gram matrices would leave .875.
-    """
-    module = example("pagerank_couplings")
-    p_halt, repeats = 0.4, 600
-    scores = pagerank(karate, p_halt=p_halt).scores
-    permutation = shipped_coupling(p_halt, "pagerank").permutation
-    cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0))
-    exact = {
-        name: module.mean_square(cost, which, karate.n_nodes)
-        for name, which in (("iid", None), ("sigma", permutation))
-    }
-    assert exact["sigma"] < 0.75 * exact["iid"]
-    for name, expected in exact.items():
-        errors = module.errors_of(karate, scores, ("endpoints", name), p_halt, 2, range(repeats))
-        mean, spread = example("gram_error").mean_and_error(errors**2)
-        assert mean == pytest.approx(expected, abs=5 * spread)
-        assert 5 * spread < 0.1 * expected  # the three differ by more
 
 
 def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(tmp_path):
@@ -51,17 +26,6 @@ def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_pagerank_couplings_tells_what_learning_on_the_graph_adds():
-    rows = run("pagerank_couplings.py", "--graphs", "karate", "--exact")[2:]
-    ratios = np.array([[float(word) for word in row[5:12:2]] for row in rows])
-    assert ratios.shape == (9, 4)
-    shipped, learned, finer, gram = ratios.T
-    assert (learned <= shipped).all()
-    assert (finer <= learned).all()  # every tile of order 10 is three of order 30
-    assert (shipped < gram)[:4].all()
-    assert (gram < 1).all()
-
-
 def test_agreement_counts_what_it_says(example):
     module = example("pagerank_citations")
     exact = np.linspace(2, 1, 200) / 300
@@ -72,12 +36,6 @@ def test_agreement_counts_what_it_says(example):
     worse = module.agreement(found, moved, np.arange(100))
     assert worse.l1 == pytest.approx(2 * abs(exact[0] - exact[150]))
     assert worse[1:] == (pytest.approx(1 - 2 * 99 / (100 * 99 / 2)), 9, 99, 0.99)
-
-
-def test_separations_are_in_standard_errors(example):
-    separations = example("pagerank_citations").separations
-    found = separations(np.array([5.0, 3.0, 2.5]), np.array([0.3, 0.4, 0.3]))
-    np.testing.assert_allclose(found, [4.0, 1.0])
 
 
 @needs_data

@@ -21,14 +21,6 @@ SCRIPT = Path(__file__).parent.parent.parent / "examples" / "pyg_cora.py"
 IGNORED = "ignore:`torch.jit.script` is deprecated:DeprecationWarning"
 
 
-def test_a_split_has_twenty_of_each_class_and_no_node_twice(example):
-    y = torch.from_numpy(np.random.default_rng(0).permutation(np.arange(2708) % 7))
-    train, check, test = example("pyg_cora").split(y, 0)
-    assert torch.bincount(y[train]).tolist() == [20] * 7
-    assert (len(check), len(test)) == (500, 1000)
-    assert len(torch.unique(torch.cat([train, check, test]))) == 1640
-
-
 def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
     module = example("pyg_cora")
     rng = np.random.default_rng(0)
@@ -44,21 +36,6 @@ def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
         encodings.append(first.numpy())
     distances = np.linalg.norm(np.array(encodings)[:, None] - np.array(encodings)[None], axis=-1)
     assert distances[~np.eye(len(encodings), dtype=bool)].min() > 1e-3
-
-
-def test_convolutions_tell_rings_apart_by_return_probabilities_only(example):
-    module = example("pyg_cora")
-    assert module.skip_accuracy(module.constant, 0, 10) == pytest.approx(0.1)  # ten classes, one answer
-    assert module.skip_accuracy(module.SKIP_ROWS["AddReturnProbabilities"], 0, 60) > 0.9
-
-
-def test_weights_of_plain_edges_sum_to_one(example, karate):
-    module = example("pyg_cora")
-    edges = karate.adjacency.tocoo()
-    index = torch.from_numpy(np.stack([edges.row, edges.col]).astype(np.int64))
-    data = module.row_means(module.Data(edge_index=index, num_nodes=34))
-    sums = torch.zeros(34).index_add_(0, data.edge_index[1], data.edge_weight)
-    torch.testing.assert_close(sums, torch.ones(34))
 
 
 @needs_data

@@ -46,16 +46,6 @@ def require(name: str) -> None:
         pytest.skip(f"{name} is not in the data folder: {error}")
 
 
-def test_relative_errors_are_those_of_dense_matrices(example, karate):
-    kernel = grf.RegularizedLaplacian(1.0, 2)
-    exact = kernel.dense(karate)
-    walks = grf.RandomWalks(2, grf.SigmaCoupled(0.3), directions="independent")
-    errors = example("gram_error").relative_errors(karate, kernel, exact, walks, range(3, 6))
-    for seed, error in zip(range(3, 6), errors, strict=True):
-        gram = grf.sample_features(karate, walks, seed=seed).gram(kernel)
-        assert error == pytest.approx(np.linalg.norm(gram - exact) / np.linalg.norm(exact), rel=1e-5)
-
-
 def test_the_error_of_a_ratio_of_means_heeds_dependence(example):
     ratio_and_error = example("gram_error").ratio_and_error
     rng = np.random.default_rng(0)
@@ -65,46 +55,6 @@ def test_the_error_of_a_ratio_of_means_heeds_dependence(example):
     # Independent: relative variances add.
     assert ratio == pytest.approx(0.8, abs=5 * error)
     assert error == pytest.approx(0.8 * np.hypot(1 / 8, 1 / 10) / 4_000**0.5, rel=0.1)
-
-
-def test_cayley_distance_counts_transpositions(example):
-    cayley_distance = example("linear_against_exhaustive").cayley_distance
-    identity = np.arange(6)
-    assert cayley_distance(identity, identity) == 0
-    assert cayley_distance(identity, np.array([0, 4, 2, 3, 1, 5])) == 1
-    assert cayley_distance(identity, np.roll(identity, 1)) == 5
-    assert cayley_distance(np.roll(identity, 1), np.roll(identity, 2)) == 5
-    assert cayley_distance(identity, identity[::-1]) == 3
-
-
-def test_permutations_that_couple_lengths_alike_have_tied_distance_zero(example):
-    tied_distance = example("linear_against_exhaustive").tied_distance
-    cycle = np.array([1, 2, 3, 4, 5, 0])
-    assert tied_distance(cycle, np.argsort(cycle), 0.1) == 0  # the inverse; tiles all differ at .1
-    two_cycles = np.array([1, 2, 0, 4, 5, 3])
-    assert tied_distance(two_cycles, np.array([1, 2, 0, 5, 3, 4]), 0.1) == 0  # one cycle reversed
-    # At .5 the first three of six tiles hold only length 0.
-    exchanged = np.array([2, 1, 3, 4, 5, 0])
-    assert tied_distance(cycle, exchanged, 0.5) == 0
-    assert tied_distance(cycle, exchanged, 0.1) == 1
-    assert tied_distance(np.arange(6), cycle, 0.1) == 5
-
-
-def test_the_quadratic_objective_is_eq_55_averaged_over_all_node_pairs(example, karate):
-    objective = example("linear_against_exhaustive").quadratic_objective
-    order, p_halt, permutation = 4, 0.3, np.array([2, 3, 1, 0])
-    walk_matrix = karate.walk_matrix("normalized").toarray()
-    modulation = grf.RegularizedLaplacian(1.0, 2).modulation(80)
-    tiles = np.zeros((order, *walk_matrix.shape))  # psi^(q) of every node, by definition
-    for k in range(80):
-        survival = (1 - p_halt) ** k
-        reached = np.clip(np.arange(1, order + 1) - order * (1 - survival), 0, 1)
-        power = np.linalg.matrix_power(walk_matrix, k)
-        tiles += reached[:, None, None] * modulation[k] / survival * power
-    sums = tiles + tiles[permutation]
-    direct = sum(np.sum((a @ b.T) ** 2) for a in sums for b in sums) / karate.n_nodes
-    eigenvalues = np.linalg.eigvalsh(walk_matrix)
-    assert objective(permutation, eigenvalues, p_halt) == pytest.approx(direct, rel=1e-9)
 
 
 def test_gram_error_prints_a_row_for_every_p_halt_and_draws(tmp_path):
@@ -199,20 +149,6 @@ def test_gpytorch_trains_the_model_of_the_regressor(tmp_path):
     # One model, so that five steps of Adam stay below the maximum that the regressor finds.
     assert likelihood["gpytorch, diffusion"] < likelihood["regressor, diffusion"]
     assert all(5 < float(row[2]) < 25 and 50 < float(row[4]) <= 100 for row in rows)
-
-
-def test_reliability_of_few_nodes_is_left_out(example):
-    truth, p = np.array([0, 1] * 20 + [0] * 5), np.array([[0.75, 0.25]] * 40 + [[0.95, 0.05]] * 5)
-    found = example("node_classification").reliability(truth, p)
-    np.testing.assert_allclose(found, [[0.75, 0.5, (0.25 / 40) ** 0.5]])
-
-
-def test_observed_places_are_a_share_of_faces_or_the_sensors(example):
-    module = example("mean_and_deviation")
-    assert module.observed_places(400, True, 0.1, 0).size == 40
-    sensors = module.observed_places(325, False, 0.1, 0)
-    assert np.unique(sensors).size == 250
-    np.testing.assert_array_equal(module.filled(3, np.array([2]), np.array([5.0])), [np.nan, np.nan, 5.0])
 
 
 @needs_data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,15 +10,6 @@ import pytest
 import graphrf as grf
 from graphrf.gp import ExactGraphGP
 from tests.support.real_data import needs_data
-
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-
-
-def _draw(graph, n, seed, p=1):
-    rng = np.random.default_rng(seed)
-    nodes = np.sort(rng.choice(graph.n_nodes, n, replace=False))
-    signal = grf.Diffusion(2.0).dense_root(graph) @ rng.standard_normal((graph.n_nodes, p))
-    return nodes, 1.0 + signal[nodes] + 0.1 * rng.standard_normal((n, p))
 
 
 @pytest.fixture
@@ -53,38 +43,11 @@ def test_scores_are_those_of_dense_matrices(example, task):
     assert score.kl > 0.1
 
 
-def test_budgets_stay_within_their_nonzeros(example, task):
-    protocol = example("_gp_protocol")
-    for name, sampler in protocol.rivals(task, 16, nonzeros=30.0).items():
-        if name.startswith(("compressed", "cut")):
-            phi = grf.sample_features(task.graph, sampler, seed=0).matrix(task.kernel)
-            assert 20 < phi.nnz / 144 <= 30
-
-
-def test_training_on_walks_finds_a_likely_model(example, grid):
-    nodes, y = _draw(grid, 100, seed=4)
-    model = example("_gp_protocol").train_on_walks(grid, nodes, y[:, 0], "constant", 0.1, seed=0)
-    best = ExactGraphGP(grid).fit(nodes, y[:, 0])
-    # Walks so few are a prior with a nugget: a shorter lengthscale is likely, but of the same order.
-    assert 0.3 < model.kernel.lengthscale / best.kernel_.lengthscale < 1.5
-    assert 0.3 < model.amplitude / (best.output_scale_ / best.mean_variance_) < 3
-    assert abs(model.constant - best.mean_) < 0.5
-
-
 def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
     graph = grf.from_edges([0, 0, 1, 3], [1, 2, 2, 4], [1.0, 3.0, 1.0, 1.0], n_nodes=6)
     y = np.array([[1.0], [2.0], [6.0]])
     found = example("traffic").neighbour_mean(graph, np.array([1, 2, 3]), y, np.array([0, 1, 4, 5]))
     np.testing.assert_allclose(found[:, 0], [(1.0 + 3 * 2.0) / 4, 2.0, 6.0, 3.0])
-
-
-@needs_data
-def test_speeds_of_the_week_are_rebuilt_from_residuals(example):
-    week = example("traffic").los_angeles_week()
-    speeds = grf.datasets.load("metr-la").extra["speeds"]
-    rebuilt = week.past + week.deviations[:, None] * week.residuals
-    np.testing.assert_allclose(rebuilt, speeds[5 * 288 : 7 * 288 : 3].T, rtol=1e-12)
-    assert week.past.shape == (207, 192)
 
 
 @needs_data

@@ -119,14 +119,6 @@ def test_the_warning_names_a_call_that_works():
     assert _error(features, kernel, graph) <= 0.1
 
 
-def test_products_are_warned_about():
-    graph, kernel = _graph("hubs"), grf.Diffusion(8.0)
-    for method in ("matrix", "gram"):
-        product = grf.sample_product(graph, grf.RandomWalks(2), seed=0)
-        with pytest.warns(FeatureErrorWarning):
-            getattr(product, method)(kernel)
-
-
 def test_what_costs_more_than_its_call_is_left_out(monkeypatch):
     monkeypatch.setattr("graphrf.features.error.FREE", 0.0)
     features = grf.sample_features(_graph("hubs"), seed=0)

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.matching import quantiles
 from graphrf.matching.learn import erdos_renyi
 from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.matching.pagerank_cost import pagerank_cost
@@ -41,14 +40,6 @@ def test_tiles_average_to_the_law_and_each_lies_in_its_quantile(p_halt, order):
     assert (tiles[:, 0] == 1).all()
     assert (np.diff(tiles, axis=1) <= 0).all()
     assert (np.diff(tiles, axis=0) >= 0).all()
-
-
-def test_tile_survival_agrees_with_an_integral_over_the_uniforms():
-    survival, order, fine = Survival.geometric(0.3), 4, 100_000
-    u = (np.arange(order * fine) + 0.5) / (order * fine)
-    length = np.floor(np.log1p(-u) / np.log1p(-0.3)).reshape(order, fine)
-    for k in range(8):
-        np.testing.assert_allclose(tile_survival(survival, order)[:, k], (length >= k).mean(axis=1), atol=2e-5)
 
 
 def test_tile_modulations_average_to_the_modulation():
@@ -137,15 +128,6 @@ def test_probes_of_which_nothing_is_left_take_no_share_of_the_density():
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
 
 
-def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
-    survival = Survival.geometric(0.4)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 4)
-    ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
-    whole = tile_products(coefficients, graph.walk_matrix(), *ends)
-    monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
-    np.testing.assert_allclose(tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13)
-
-
 def test_sampled_pairs_average_to_the_mean_over_all(graph):
     survival = Survival.geometric(0.4)
     coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 8)
@@ -154,25 +136,6 @@ def test_sampled_pairs_average_to_the_mean_over_all(graph):
     each = np.array([pair_cost(product[None]).sum() / 8 for product in products])
     sampled = grf.learn_coupling(graph, KERNEL, p_halt=0.4, order=8, pairs=2000, seed=1)
     assert abs(sampled.cost_before - each.mean()) < 5 * each.std() / np.sqrt(2000)
-
-
-def test_lanczos_gives_the_cost_of_the_dense_spectrum_on_a_large_graph():
-    graph = erdos_renyi(2000, 0.004, seed=1)
-    survival = Survival.geometric(0.3)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 20)
-    eigenvalues = np.linalg.eigvalsh(graph.walk_matrix().toarray())
-    dense = spectral_cost(tile_spectra(coefficients, eigenvalues), np.full(2000, 1 / 2000))
-    best = linear_cost(dense, solve_linear(dense))
-    coupling = grf.learn_coupling(graph, KERNEL, p_halt=0.3, order=20)
-    assert coupling.cost_after == pytest.approx(best, rel=0.01)
-    assert coupling.cost_before == pytest.approx(dense.sum() / 20, rel=0.01)
-    # Beside its own record, the coupling is as good: its cost by the dense spectrum.
-    gain = dense.sum() / 20 - best
-    assert linear_cost(dense, coupling.permutation) - best <= 0.01 * gain
-    # One probe, as on a graph of a million nodes, finds it too.
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(1), n_probes=1)
-    few = solve_linear(spectral_cost(tile_spectra(coefficients, points), weights))
-    assert linear_cost(dense, few) - best <= 0.01 * gain
 
 
 def test_independent_cost_is_the_mean_over_all_choices_of_tiles():
@@ -287,17 +250,6 @@ def test_pagerank_couplings_minimise_eq_82_on_directed_graphs_too():
     assert coupling.cost_after == pytest.approx(best, rel=1e-12)
     assert coupling.cost_before == pytest.approx(cost.sum() / 5, rel=1e-12)
     assert (coupling.objective, coupling.kernel) == ("pagerank", "")
-
-
-def test_learned_couplings_record_how_they_were_found(graph):
-    coupling = grf.learn_coupling(graph, grf.Diffusion(1.0), p_halt=0.5, order=10)
-    assert coupling.order == 10
-    assert coupling.n_walkers == 2
-    assert coupling.cost_after < coupling.cost_before
-    assert coupling.p_halt == 0.5
-    assert "Diffusion" in coupling.kernel
-    assert "20 nodes" in coupling.graph
-    assert grf.SigmaCoupled(coupling).p_halt == 0.5
 
 
 @pytest.mark.parametrize(

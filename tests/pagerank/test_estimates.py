@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
 from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
@@ -104,13 +103,6 @@ def test_threads_do_not_change_a_bit(
         assert result.steps == results[0].steps
 
 
-def test_progress_is_shown_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    estimate(lopsided_graph(), seed=1)
-    assert capsys.readouterr().err == ""
-    estimate(lopsided_graph(), seed=1, progress=True)
-    assert "PageRank" in capsys.readouterr().err
-
-
 # -- personalisation and special graphs ----------------------------------------------------------------------
 
 
@@ -165,13 +157,6 @@ def test_pooled_beats_visits_beats_endpoints(karate: grf.Graph) -> None:
     for better, worse, ratio in ((visits, ends, 0.3), (pooled, visits, 0.4)):
         gap = better - ratio * worse
         assert gap.mean() + 5 * gap.std(ddof=1) / np.sqrt(gap.size) < 0
-
-
-def test_a_pool_gains_more_than_the_square_root_of_its_walks(karate: grf.Graph) -> None:
-    truth = dense_pagerank(karate, 0.15)
-    few = squared_errors(karate, truth, 50, n_walks=16)
-    many = squared_errors(karate, truth, 50, n_walks=256)
-    assert many.mean() < few.mean() / 64  # independent walks: 1/16; measured: 1/150
 
 
 @pytest.mark.parametrize("coupled", [False, True])
@@ -233,27 +218,11 @@ def test_intervals_cover_at_their_rate(
     assert abs(rate - 0.9) < 0.015 + 5 * spread
 
 
-def test_sigma_is_learned_for_what_is_estimated() -> None:
-    ends, visits = (length_law("sigma", 0.3, estimator) for estimator in ("endpoints", "visits"))
-    assert ends.coupling == shipped_coupling(0.3, "pagerank")
-    assert visits.coupling == shipped_coupling(0.3, "gram")
-    assert ends.coupling != visits.coupling
-
-
 def test_a_single_batch_has_no_standard_error() -> None:
     assert estimate(lopsided_graph()).stderr is None
     assert estimate(lopsided_graph(), n_batches=4).stderr is not None
     assert estimate(lopsided_graph(), n_walks=1, coupling="iid").stderr is None
     assert estimate(lopsided_graph(), n_walks=2, coupling="iid").stderr is not None
-
-
-@pytest.mark.parametrize("coupling", ["iid", "pooled"])
-def test_exact_steps_take_their_share_off_the_error(karate: grf.Graph, coupling: str) -> None:
-    truth = dense_pagerank(karate, 0.15)
-    plain = squared_errors(karate, truth, 100, coupling=coupling)
-    begun = squared_errors(karate, truth, 100, coupling=coupling, exact_steps=10)
-    # .85^10, and walks that begin where they are known to be vary a little less.
-    assert 0.3 * 0.85**20 < begun.mean() / plain.mean() < 1.2 * 0.85**20
 
 
 def test_exact_steps_may_leave_nothing_to_walk() -> None:
@@ -422,11 +391,6 @@ def test_vectors_that_are_equal_have_independent_errors() -> None:
 def test_bad_arguments_are_named(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         estimate(directed_graph(), **options)
-
-
-def test_a_graph_of_another_library_is_refused_with_the_way_out() -> None:
-    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got .*load_graph"):
-        estimate(nx.path_graph(3))
 
 
 def test_end_points_that_are_all_lost_are_an_error() -> None:

@@ -1,7 +1,5 @@
 """Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on another device."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -120,15 +118,6 @@ def test_the_memory_of_a_device_is_asked_for_once_the_graph_is_there(karate, mon
     assert calls == ["graph", "memory"]
 
 
-def test_a_sampler_on_a_device_can_be_copied(karate):
-    from graphrf.sampling.device import OnDevice
-
-    prepared = OnDevice(SAMPLERS["independent"].prepare(karate, 0), torch.device("cpu"))
-    assert copy.copy(prepared).n_walks == 6
-    with pytest.raises(AttributeError, match="_nothing"):
-        _ = prepared._nothing
-
-
 def test_blocks_keep_to_a_share_of_the_memory_that_there_is(karate):
     from graphrf.sampling.device import OnDevice
 
@@ -147,17 +136,6 @@ def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
     with pytest.raises(MemoryError, match=r"features of 6800 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
         sample_features(graph, sampler, seed=0, engine=engine, memory_limit=features.nbytes)
     sample_features(graph, sampler, seed=0, engine=engine, memory_limit=40 * features.nbytes)
-
-
-@pytest.mark.parametrize("engine", ["numba", "torch"])
-def test_one_odd_source_does_not_open_the_door_to_a_record_that_cannot_fit(engine, monkeypatch):
-    # Blocks of one row; the first node has no edges and next to no record, the others' exceed the limit.
-    monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
-    monkeypatch.setattr("graphrf.sampling.device._HOST_VISITS", 1)
-    graph = grf.from_edges(np.arange(1, 1_499), np.arange(2, 1_500), n_nodes=1_500)
-    sampler = grf.RandomWalks(100, grf.Truncated(20))
-    with pytest.raises(MemoryError, match="features of 1500 nodes"):
-        sample_features(graph, sampler, seed=0, engine=engine, memory_limit=750_000)
 
 
 def test_bad_engines_and_devices_are_named(karate):

@@ -104,38 +104,6 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     assert_unbiased(draw, np.array([np.trace(root @ root.T)]), n0=400)
 
 
-def _errors(graph, law, directions, n_walks, repeats, kernel=KERNEL):
-    exact = kernel.dense(graph)
-    off = ~np.eye(graph.n_nodes, dtype=bool)
-    sampler = grf.RandomWalks(n_walks, law, directions=directions)
-    return np.array(
-        [
-            np.linalg.norm((grf.sample_features(graph, sampler, seed=seed).gram(kernel) - exact)[off])
-            for seed in range(repeats)
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("better", "worse", "n_walks"),
-    [
-        ((grf.SigmaCoupled(0.3), "independent"), (grf.IID(0.3), "independent"), 2),
-        ((grf.Stratified(0.1), "independent"), (grf.IID(0.1), "independent"), 16),
-        ((grf.IID(0.1), "stratified"), (grf.IID(0.1), "independent"), 16),
-        ((grf.Stratified(0.1), "stratified"), (grf.SigmaCoupled(0.1), "independent"), 16),
-    ],
-    ids=["sigma beats iid", "stratified lengths", "stratified directions", "both beat sigma"],
-)
-def test_couplings_lower_the_gram_error(grid, better, worse, n_walks):
-    ratio = _errors(grid, *better, n_walks, 40) / _errors(grid, *worse, n_walks, 40)
-    assert ratio.mean() + 2 * ratio.std(ddof=1) / np.sqrt(ratio.size) < 1
-
-
-def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
-    few, many = (_errors(grid, grf.IID(0.1), "independent", m, 10).mean() for m in (16, 64))
-    assert 1.7 < few / many < 2.3
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -190,17 +158,6 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(grid):
         grf.sample_features(grid, grf.RandomWalks(1000), memory_limit=100_000)
     features = grf.sample_features(grid, grf.RandomWalks(8), memory_limit=10_000_000)
     assert features.nbytes < 10_000_000
-
-
-def test_the_limit_holds_where_nodes_at_equal_distances_are_of_one_kind():
-    """Every 40th node is isolated, as are all that evenly spaced pilots would meet."""
-    rng = np.random.default_rng(0)
-    every, n = 40, 255 * 40 + 1
-    src, dst = rng.integers(0, n, (2, 8 * n))
-    joined = (src % every > 0) & (dst % every > 0)
-    graph = grf.from_edges(src[joined], dst[joined], n_nodes=n)
-    with pytest.raises(MemoryError, match=r"need about 0\.0"):
-        grf.sample_features(graph, grf.RandomWalks(64), seed=0, memory_limit=2**24)
 
 
 def test_the_limit_holds_while_blocks_are_drawn(grid, monkeypatch):
@@ -306,20 +263,3 @@ def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain
     grf.sample_features(karate, grf.RandomWalks(3, grf.SigmaCoupled(0.2, turned)), nodes=[0], seed=0)
     # Another test walks on indices of 64 bits, perhaps in this process: one more, and meant.
     assert sum(str(signature[1].dtype) == "int32" for signature in walk_block.signatures) == 1
-
-
-def test_a_drawn_seed_is_recorded_and_repeats_the_result(weighted_graph):
-    features = grf.sample_features(weighted_graph)
-    assert _same(features, grf.sample_features(weighted_graph, seed=features.seed))
-
-
-def test_progress_goes_to_standard_error(weighted_graph, capsys):
-    grf.sample_features(weighted_graph, seed=0, progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "features" in captured.err
-
-
-def test_repr_tells_the_sizes(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(4, grf.Truncated(2)), seed=0)
-    assert repr(features).startswith("Features(8 nodes of 8, 4 walks per node, 64 steps, ")

@@ -125,14 +125,6 @@ def test_weights_that_become_unequal_change_every_row(edges):
     _assert_same(updated, grf.sample_features(after, sampler, seed=1))
 
 
-def test_features_of_the_torch_engine_follow(edges):
-    pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    before, after = _edited(edges, False)
-    sampler = grf.RandomWalks(4)
-    anew = grf.sample_features(after, sampler, seed=1)
-    _assert_same(grf.sample_features(before, sampler, seed=1, engine="torch").updated(after), anew)
-
-
 @pytest.mark.parametrize("sampler", [None, grf.ExactPowers(3), grf.CutPowers(4, 3)], ids=repr)
 def test_powers_are_refused(edges, sampler):
     before, after = _edited(edges, False)

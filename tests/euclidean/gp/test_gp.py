@@ -16,7 +16,6 @@ from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
 from graphrf.euclidean.gp.weight_space import (
     DualPosterior,
     PrimalPosterior,
-    backward_evidence,
     block_sums,
     evidence_by_gram,
     evidence_by_sums,
@@ -77,18 +76,6 @@ def test_another_draw_of_frequencies_is_another_model():
     features = FourierFeatures(12, lengthscale=LENGTHSCALE, seed=6).fit(x)
     gp = SparseSpectrumGPRegressor(12, seed=5, **FIXED).fit(x, y)
     assert np.abs(gp.predict(x) - dense(x, y, x, feature_gram(features))[0]).max() > 1e-3
-
-
-def test_the_mean_is_the_corrected_equation_39():
-    """mu = sigma^-2 Phi_p^T (Phi_d Phi_d^T / sigma^2 + I)^-1 Phi_d y, points as columns."""
-    x, y = data(40)
-    phi = np.sqrt(SCALE) * FourierFeatures(8, lengthscale=LENGTHSCALE, seed=5).fit_transform(x).T
-    b = np.linalg.inv(phi @ phi.T / NOISE + np.eye(16))
-    gp = SparseSpectrumGPRegressor(8, mean="zero", seed=5, **FIXED).fit(x, y)
-    mean, std = gp.predict(x, return_std=True)
-    np.testing.assert_allclose(mean, phi.T @ b @ phi @ y / NOISE, atol=1e-11)
-    np.testing.assert_allclose(std**2, np.diag(phi.T @ b @ phi), rtol=1e-10)
-    assert np.abs(mean - phi.T @ b @ phi @ y).max() > 0.5
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "matern52"])
@@ -183,15 +170,6 @@ def test_the_gradient_of_the_likelihood_is_that_of_finite_differences(n, frequen
             assert float(leaves[name].grad[index]) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-6)
 
 
-def test_the_evidence_in_blocks_is_that_of_all_rows(monkeypatch):
-    x, y = data(40)
-    phi, sides = torch.tensor(np.hstack([x, x**2])), torch.tensor(np.column_stack([np.ones(40), y]))
-    one = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    whole = backward_evidence(block_sums, phi, sides, 4, one, one, True)
-    monkeypatch.setattr("graphrf.euclidean.gp.weight_space._BLOCK", 12)
-    assert backward_evidence(block_sums, phi, sides, 4, one, one, True) == pytest.approx(whole, rel=1e-13)
-
-
 # -- training --------------------------------------------------------------------------------------
 
 
@@ -208,19 +186,6 @@ def test_training_finds_a_maximum_of_the_likelihood():
             assert moved.log_marginal_likelihood_ < gp.log_marginal_likelihood_
 
 
-def test_a_function_of_one_coordinate_is_learned_with_its_noise():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-3, 3, (400, 3)) * [1, 10, 100]
-    y = 5 + 40 * np.sin(x[:, 0]) + 4 * rng.standard_normal(400)
-    gp = SparseSpectrumGPRegressor(64, seed=0).fit(x, y)
-    # the deviation of a variance from 400 values is 7 %
-    assert gp.noise_ == pytest.approx(16, rel=0.36)
-    assert (gp.lengthscale_[1:] > 20 * np.array([10, 100])).all()
-    assert gp.lengthscale_[0] < 5
-    mean, std = gp.predict(x, return_std=True)
-    assert np.mean(np.abs(mean - 5 - 40 * np.sin(x[:, 0])) < 2 * std) > 0.85
-
-
 def test_trained_frequencies_have_a_larger_likelihood_than_fixed_ones():
     x, y = data(100)
     fixed, trained = (
@@ -228,16 +193,6 @@ def test_trained_frequencies_have_a_larger_likelihood_than_fixed_ones():
     )
     assert trained.log_marginal_likelihood_ > fixed.log_marginal_likelihood_ + 5
     assert np.abs(trained.frequencies_ - fixed.frequencies_).max() > 0.01
-
-
-def test_more_starts_are_never_worse_and_a_seed_repeats_them():
-    x, y = data(60)
-    values = []
-    for n_starts in (1, 2, 2):
-        gp = SparseSpectrumGPRegressor(5, frequencies="trained", n_starts=n_starts, max_iterations=8, seed=0)
-        values.append(gp.fit(x, y).log_marginal_likelihood_)
-    assert values[1] >= values[0]
-    assert values[1] == values[2]
 
 
 def test_units_of_y_change_nothing_but_units():

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.kernel_approximation import Nystroem
 
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.gp import pathwise
@@ -135,24 +134,6 @@ def test_with_features_that_give_the_kernel_both_posteriors_are_exact():
     assert np.abs(few.covariance - exact.covariance).max() > 0.1
 
 
-def test_features_of_scikit_learn_serve():
-    everything = np.vstack([X, ASKED])
-    features = Nystroem(kernel="rbf", gamma=2.0, n_components=12, random_state=0).fit(everything)
-    settings = {**SETTINGS, "lengthscale": 0.5}
-    exact = exact_moments("gaussian", X, Y, ASKED, **settings)
-    assert_same(decoupled_moments(features, "gaussian", X, Y, ASKED, **settings), *exact, atol=1e-8)
-
-
-def test_many_fourier_features_come_near_the_exact_posterior():
-    errors = []
-    for n in (64, 4096):
-        features = FourierFeatures(n, lengthscale=SETTINGS["lengthscale"], seed=0).fit(X)
-        law = decoupled_moments(features, "gaussian", X, Y, ASKED, **SETTINGS)
-        exact = exact_moments("gaussian", X, Y, ASKED, **SETTINGS)
-        errors.append(np.linalg.norm(law.covariance - exact.covariance))
-    assert errors[1] < 0.4 * errors[0]
-
-
 # -- draws ---------------------------------------------------------------------------------------
 
 
@@ -254,14 +235,6 @@ def test_a_draw_is_one_function_whatever_is_asked_of_it(way):
         draws.at(np.zeros((4, 3)))
 
 
-def test_output_scale_multiplies_values_by_its_root():
-    one = {"noise": 0.1, "lengthscale": 0.5}
-    four = {"noise": 0.4, "lengthscale": 0.5, "output_scale": 4.0}
-    small = decoupled_draws(Few(), "gaussian", X, Y, n_samples=3, seed=0, **one).at(ASKED)
-    large = decoupled_draws(Few(), "gaussian", X, 2 * Y, n_samples=3, seed=0, **four).at(ASKED)
-    np.testing.assert_allclose(large, 2 * small, rtol=1e-10)
-
-
 # -- bad input -----------------------------------------------------------------------------------
 
 
@@ -324,18 +297,6 @@ def test_weights_need_noise_or_as_many_features_as_points():
         weight_space_draws(Few(), X, np.ones((3, 7)), noise=0.1, n_samples=3)
     with pytest.raises(ValueError, match="`output_scale` must be greater than 0"):
         weight_space_moments(Few(), X, Y, ASKED, noise=0.1, output_scale=-1.0)
-
-
-@pytest.mark.parametrize(
-    "asked", [np.zeros((4, 3)), np.full((4, 2), np.nan), np.zeros(2)], ids=["columns", "nan", "vector"]
-)
-def test_moments_refuse_points_of_another_space(asked):
-    with pytest.raises(ValueError, match="`x_new` must"):
-        exact_moments("gaussian", X, Y, asked, **SETTINGS)
-    with pytest.raises(ValueError, match="`x_new` must"):
-        decoupled_moments(Few(), "gaussian", X, Y, asked, **SETTINGS)
-    with pytest.raises(ValueError, match="`x_new` must"):
-        weight_space_moments(Few(), X, Y, asked, **ALONE)
 
 
 def test_features_count_as_they_were_fitted():

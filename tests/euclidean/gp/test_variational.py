@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
-from sklearn.utils.estimator_checks import check_estimator
 
-from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
 from graphrf.euclidean.gp.variational import UncertainBasis, VariationalSparseSpectrumGPRegressor
 
 SCALE, NOISE, LENGTHSCALE = 1.3, 0.05, 0.7
@@ -195,18 +192,6 @@ def test_predictions_have_the_moments_of_the_law_they_stand_for():
     assert (np.abs(draws.var(0) / std**2 - 1) < 5 * np.sqrt((kurtosis - 1) / 1000)).all()
 
 
-def test_far_from_the_data_deviations_return_to_the_prior_as_fixed_frequencies_do_not():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, (80, 1))
-    y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(80)
-    gp = VariationalSparseSpectrumGPRegressor(6, seed=0).fit(x, y)
-    std = gp.predict([[0.0], [200.0]], return_std=True)[1]
-    assert std[1] > 10 * std[0]
-    trained = SparseSpectrumGPRegressor(6, frequencies="trained", seed=0).fit(x, y)
-    assert gp.lower_bound_ < trained.log_marginal_likelihood_
-    assert np.sqrt(np.mean((gp.predict(x) - np.sin(2 * x[:, 0])) ** 2)) < 0.1
-
-
 def test_several_outputs_are_predicted_each_with_its_deviation():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, (40, 1))
@@ -216,13 +201,6 @@ def test_several_outputs_are_predicted_each_with_its_deviation():
     assert mean.shape == std.shape == (5, 2)
     assert gp.sample(x[:5], 3, seed=0).shape == (3, 5, 2)
     np.testing.assert_array_equal(gp.sample(x[:5], 2, seed=0), gp.sample(x[:5], 3, seed=0)[:2])
-
-
-def test_scikit_learns_checks_pass():
-    gp = VariationalSparseSpectrumGPRegressor(2, max_iterations=1, seed=0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Skipping check")
-        check_estimator(gp)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
@@ -236,12 +214,6 @@ def test_training_is_the_same_in_any_mode_of_the_caller(mode):
     for answer in (predicted, inside.predict(x)):
         np.testing.assert_array_equal(answer, outside.predict(x))
     np.testing.assert_array_equal(inside.sample(x, seed=1), outside.sample(x, seed=1))
-
-
-def test_a_constant_y_is_predicted_with_a_warning():
-    with pytest.warns(UserWarning, match="`y` is constant"):
-        gp = VariationalSparseSpectrumGPRegressor(3, seed=0).fit(np.arange(8.0)[:, None], np.full(8, 7.0))
-    np.testing.assert_allclose(gp.predict([[1.5]]), 7.0)
 
 
 @pytest.mark.parametrize(

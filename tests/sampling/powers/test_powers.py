@@ -130,15 +130,6 @@ def test_budgets_follow_the_table():
     np.testing.assert_array_equal(sampler.survival.table, np.ones(5))
 
 
-def test_no_power_goes_without_a_place(karate):
-    # Entries of a table may be as small as 2^-53.
-    sampler = grf.CompressedPowers(4, lengths=grf.Survival.geometric(0.5))
-    assert sampler.budgets.min() == 1
-    features = grf.sample_features(karate, sampler, seed=0)
-    last = features.matrix_from_modulation(np.eye(features.max_length + 1)[-1])
-    np.testing.assert_array_equal((last > 0).sum(axis=1), 1)
-
-
 def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
     sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match="resolved"):
@@ -234,25 +225,12 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
             grf.load_features(tmp_path / "broken.npz")
 
 
-def test_powers_go_to_torch(weighted_graph):
-    pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    features = grf.sample_features(weighted_graph, grf.ExactPowers(20), seed=0)
-    np.testing.assert_array_equal(features.torch(KERNEL).to_dense().numpy(), features.matrix(KERNEL).toarray())
-
-
 def test_the_memory_of_a_record_is_what_is_foreseen(grid):
     for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.CutPowers(4, 6), 8 + 4 * 7)):
         features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
         values = features.record.steps.size
         assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
         assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
-
-
-def test_sizes_of_exact_rows_are_foreseen(grid):
-    features = grf.sample_features(grid, grf.ExactPowers(5))
-    entries, values = grf.ExactPowers(5).prepare(grid, 0).merged_per_row
-    assert entries == pytest.approx(features.nnz / 144, rel=0.2)
-    assert values == pytest.approx(features.record.steps.size / 144, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -342,13 +320,6 @@ def test_bad_samplers_are_refused(make, error, message):
         make()
 
 
-def test_features_name_the_table_of_the_default_sampler(karate):
-    features = grf.sample_features(karate, grf.CompressedPowers(np.int64(8)), seed=0)
-    assert features.description["lengths"] == "Survival.geometric(0.1).cut(48)"
-    again = grf.CompressedPowers(8, lengths=grf.Survival.geometric(0.1).cut(48))
-    assert _same(features, grf.sample_features(karate, again, seed=0))
-
-
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -364,12 +335,6 @@ def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler
     features.save(tmp_path / "features.npz")
     assert grf.load_features(tmp_path / "features.npz").description == features.description
     assert "np." not in repr(sampler)
-
-
-def test_directed_graphs_are_refused():
-    graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
-    with pytest.raises(ValueError, match="undirected"):
-        grf.sample_features(graph, grf.ExactPowers(2))
 
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")

@@ -201,8 +201,3 @@ def test_running_shares_are_exact_prefix_sums_up_to_the_rounding_of_float64(deca
         if end - start > 1:
             rounded = exact.astype(np.float32)
             assert not np.allclose(rounded, exact, rtol=bound, atol=0), "the bound finds float32"
-
-
-def test_a_heavy_row_does_not_blur_the_shares_of_a_light_one():
-    shares = transitions(sp.csr_array(np.array([[1e12, 1.0], [1e-12, 3e-12]]))).cumulative
-    np.testing.assert_allclose(shares[2:], [0.25, 1.0])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
+from graphrf.couplings import shipped_coupling
 from tests.support.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -104,7 +104,8 @@ def test_the_search_keeps_the_posterior_of_the_regressor(example, grid):
     surrogate.add(nodes, values)
     learned = surrogate.gp
     gp = grf.GraphGPRegressor(
-        grid, kernel=learned.kernel_, method="series", normalize=False, mean="zero", optimize=False,
+        grid, kernel=learned.kernel_, method="series",
+        numerics=grf.gp.Numerics(normalize=False), mean="zero", optimize=False,
         output_scale=learned.output_scale_, noise=0.1,
     ).fit(nodes, values - learned.mean_)  # fmt: skip
     np.testing.assert_allclose(surrogate.mean(), gp.predict(), atol=1e-7)

@@ -18,7 +18,9 @@ KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 @pytest.fixture(scope="module")
 def features(weighted_graph):
-    return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
+    return grf.sample_features(
+        weighted_graph, grf.RandomWalks(16, grf.sampling.Stratified(0.2)), seed=3, dtype="float64"
+    )
 
 
 def _features_by_hand(
@@ -84,7 +86,7 @@ def _cut_powers(graph, kept, **settings) -> Features:
 
 def _kernel(signed: bool, laplacian: str):
     if signed:
-        return grf.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
+        return grf.kernels.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
     return grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian)
 
 
@@ -112,7 +114,7 @@ def test_the_bound_of_cut_rows_holds_whatever_is_cut(weighted_graph, karate, lap
 def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_graph, karate, laplacian):
     # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its coefficients.
     # Any other weights in the masses would miss it: degrees differ.
-    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
+    kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
     for graph in (weighted_graph, karate):
         kept = np.zeros((4, graph.n_nodes, graph.n_nodes), bool)
         kept[:2] = True
@@ -137,7 +139,7 @@ def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
         kept[1, 3] = False
     else:
         kept[1, :, 3] = False
-    kernel = grf.PowerSeries(modulation=[0.1, 1.0])
+    kernel = grf.kernels.PowerSeries(modulation=[0.1, 1.0])
     bound = _cut_powers(graph, kept).truncation_error(kernel)
     assert bound == pytest.approx(2 * 1.1 * 15**-0.5, rel=1e-5)
 
@@ -149,7 +151,7 @@ def test_a_repeated_row_counts_once_in_the_bound(karate):
 
 
 def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), nodes=[3, 5], seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), nodes=[3, 5], seed=0)
     tail = KERNEL.modulation(200)[4:].sum()
     np.testing.assert_allclose(features.row_errors(KERNEL), [tail, tail], rtol=1e-9)
     with pytest.raises(TypeError, match="graphrf kernel"):
@@ -175,9 +177,9 @@ def test_gram_of_two_sets_uses_both_and_refuses_the_same_seed(weighted_graph, fe
 
 
 def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_graph, features):
-    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2])
+    kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.3, 0.2])
     phi = features.matrix(kernel).toarray()
-    for sampler in (grf.ExactPowers(2), grf.CutPowers(8, 2)):
+    for sampler in (grf.sampling.ExactPowers(2), grf.sampling.CutPowers(8, 2)):
         exact = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
         rows = exact.matrix(kernel).toarray()
         np.testing.assert_allclose(features.gram(kernel, other=exact), phi @ rows.T, atol=1e-14)
@@ -200,7 +202,7 @@ def test_take_gives_the_rows_in_the_order_asked(features):
 
 
 def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
     features.matrix(KERNEL)
     assert not [warning for warning in recwarn if warning.category is HeavyTailWarning]
     with pytest.warns(HeavyTailWarning, match="smaller p_halt"):
@@ -210,8 +212,8 @@ def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
 
 
 def test_warnings_point_at_the_line_that_asked(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
-    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
+    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), seed=0)
     kernel = grf.Diffusion(8.0)
     for method in (features.matrix, features.gram, cut.matrix, cut.gram):
         with pytest.warns(UserWarning, match="walks") as record:
@@ -221,7 +223,7 @@ def test_warnings_point_at_the_line_that_asked(karate):
 
 def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(karate):
     # Every coefficient up to the last step with S(k) > 2^-53 underflows: the features are 0.
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.1)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.1)), seed=0)
     with pytest.warns(TruncationWarning, match="cut the series"):
         matrix = features.matrix(grf.Diffusion(100.0))
     assert not matrix.data.any()
@@ -230,8 +232,8 @@ def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(kara
 def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(karate, recwarn):
     rounded = "powers are kept in float32: the Gram matrix may be off by"
     for steps in (4, 20, 30, 40):
-        kernel = grf.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
-        powers = grf.ExactPowers(steps // 2, laplacian="combinatorial")
+        kernel = grf.kernels.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
+        powers = grf.sampling.ExactPowers(steps // 2, laplacian="combinatorial")
         features = grf.sample_features(karate, powers, dtype="float64", seed=0)
         if steps == 40:  # 12 times the norm of the kernel
             with pytest.raises(ValueError, match=f"{rounded} more than its norm"):
@@ -302,7 +304,7 @@ def test_threads_that_share_a_factor_get_their_own_modulation(features):
 def test_saved_features_come_back_whole(tmp_path, features):
     path = tmp_path / "features.npz"
     features.save(path)
-    again = grf.load_features(path)
+    again = grf.features.load_features(path)
     np.testing.assert_array_equal(again.matrix(KERNEL).toarray(), features.matrix(KERNEL).toarray())
     for name in ("n_nodes", "n_walks", "n_steps", "seed", "laplacian", "dtype", "description", "nnz"):
         assert getattr(again, name) == getattr(features, name)
@@ -313,9 +315,9 @@ def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
     text = tmp_path / "edges.csv"
     text.write_text("1,2\n")
     with pytest.raises(ValueError, match=r"not an \.npz archive"):
-        grf.load_features(text)
+        grf.features.load_features(text)
     with pytest.raises(TypeError, match="`path` must be a path, got NoneType None"):
-        grf.load_features(None)
+        grf.features.load_features(None)
     with pytest.raises(TypeError, match="`path` must be a path"):
         features.save(3.5)
     torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
@@ -358,20 +360,20 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
     ):
         np.savez(path, **{**arrays, name: value})
         with pytest.raises(ValueError, match="inconsistent"):
-            grf.load_features(path)
+            grf.features.load_features(path)
     np.savez(path, **{name: array for name, array in arrays.items() if name != "degrees"})
     with pytest.raises(ValueError, match="inconsistent"):
-        grf.load_features(path)
+        grf.features.load_features(path)
     record = json.loads(arrays["record"].tobytes()) | {"n_walks": 0}
     np.savez(path, **{**arrays, "record": np.frombuffer(json.dumps(record).encode(), np.uint8)})
     with pytest.raises(ValueError, match="inconsistent"):
-        grf.load_features(path)
+        grf.features.load_features(path)
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
     graph = grf.from_edges([0, 1, 2], [1, 2, 3])
-    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.ExactPowers(3, laplacian=laplacian)):
+    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.sampling.ExactPowers(3, laplacian=laplacian)):
         path = tmp_path / "features.npz"
         grf.sample_features(graph, sampler, seed=0).save(path)
         with np.load(path) as archive:
@@ -380,19 +382,24 @@ def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
             if arrays["counts"].dtype == np.float32:
                 np.savez(path, **{**arrays, "counts": np.full_like(arrays["counts"], 1e30)})
                 with pytest.raises(ValueError, match=r"features.npz'.* at most 1e\+18.* got 1e\+30"):
-                    grf.load_features(path)
+                    grf.features.load_features(path)
             continue
         for degree in (5e-324, 1e-310, 1e308):
             arrays["degrees"][1] = degree
             np.savez(path, **arrays)
             with pytest.raises(ValueError, match=r"written by Features.save, got .*features.npz'.*degrees"):
-                grf.load_features(path)
+                grf.features.load_features(path)
 
 
 def test_a_graph_of_extreme_weights_is_read_as_it_was_written(tmp_path):
     graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0], weight=[1e-290, 1.0, 1e200, 1e-100])
-    for sampler in (grf.RandomWalks(64), grf.ExactPowers(8), grf.CompressedPowers(2), grf.CutPowers(2, 8)):
+    for sampler in (
+        grf.RandomWalks(64),
+        grf.sampling.ExactPowers(8),
+        grf.CompressedPowers(2),
+        grf.sampling.CutPowers(2, 8),
+    ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
         features.save(tmp_path / "features.npz")
-        again = grf.load_features(tmp_path / "features.npz")
+        again = grf.features.load_features(tmp_path / "features.npz")
         assert np.isfinite(again.matrix_from_modulation(np.ones(3)).data).all()

@@ -25,7 +25,14 @@ def _fitted(way, graph, nodes, y, **settings):
     if way == "exact":
         return grf.gp.ExactGraphGP(graph, optimize=False, **settings).fit(nodes, y)
     method, solver = way.split("-")
-    gp = grf.GraphGPRegressor(graph, optimize=False, method=method, solver=solver, seed=0, n_threads=1, **settings)
+    gp = grf.GraphGPRegressor(
+        graph,
+        optimize=False,
+        method=method,
+        seed=0,
+        numerics=grf.gp.Numerics(solver=solver, n_threads=1),
+        **settings,
+    )
     return gp.fit(nodes, y)
 
 

@@ -13,14 +13,14 @@ from tests.support.same_features import parts  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
-    "independent": grf.RandomWalks(6, grf.IID(0.2), directions="independent"),
-    "stratified": grf.RandomWalks(7, grf.Stratified(0.2)),
-    "coupled": grf.RandomWalks(6, grf.SigmaCoupled(0.2)),
-    "truncated": grf.RandomWalks(5, grf.Truncated(4), laplacian="combinatorial"),
-    "auto": grf.RandomWalks(8, grf.AutoLengths(grf.Diffusion(1.0))),
+    "independent": grf.RandomWalks(6, grf.sampling.IID(0.2), directions="independent"),
+    "stratified": grf.RandomWalks(7, grf.sampling.Stratified(0.2)),
+    "coupled": grf.RandomWalks(6, grf.sampling.SigmaCoupled(0.2)),
+    "truncated": grf.RandomWalks(5, grf.sampling.Truncated(4), laplacian="combinatorial"),
+    "auto": grf.RandomWalks(8, grf.sampling.AutoLengths(grf.Diffusion(1.0))),
     "compressed": grf.CompressedPowers(4, 5),
-    "cut": grf.CutPowers(3, 4),
-    "exact": grf.ExactPowers(3),
+    "cut": grf.sampling.CutPowers(3, 4),
+    "exact": grf.sampling.ExactPowers(3),
 }
 
 
@@ -88,7 +88,7 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     # A pilot of sources without edges foretells next to nothing.
     path = np.arange(5_000)
     graph = grf.from_edges(path[:-1] + 5_000, path[1:] + 5_000, n_nodes=10_000)
-    sampler = grf.RandomWalks(4, grf.Truncated(3))
+    sampler = grf.RandomWalks(4, grf.sampling.Truncated(3))
     monkeypatch.setattr("graphrf.sampling.job.expected_size", lambda *_: (1, 1))
     monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
     expected = sample_features(graph, sampler, seed=1)
@@ -101,7 +101,9 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
 def test_columns_on_a_device_keep_little_room_that_they_do_not_need(karate):
     # Of few sources the most that can be is expected, far more than there is.
     with SimulatedDevice():
-        features = sample_features(karate, grf.RandomWalks(3_000, grf.Truncated(4)), seed=1, device="meta")
+        features = sample_features(
+            karate, grf.RandomWalks(3_000, grf.sampling.Truncated(4)), seed=1, device="meta"
+        )
         for column in features.device_rows(torch.device("meta")).record.tensors().values():
             held = column.inner.untyped_storage().nbytes()
             assert held <= column.inner.nbytes / 0.85

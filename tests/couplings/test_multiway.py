@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.linear import fourth_powers, solve_linear, spectral_cost
-from graphrf.matching.multiway import multiway_cost, solve_multiway
-from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.linear import fourth_powers, solve_linear, spectral_cost
+from graphrf.couplings.multiway import multiway_cost, solve_multiway
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks import loops
 from graphrf.sampling.walks.lengths import Survival
@@ -139,7 +139,12 @@ def integrated_survival(monkeypatch, permutations, survival):
         for low, high in itertools.pairwise(cuts):
             state.x = (low + high) / 2
             loops.draw_lengths.py_func(
-                np.uint64(0), int(grf.SigmaCoupled.rule), survival.table, permutations, np.uint64(0), lengths
+                np.uint64(0),
+                int(grf.sampling.SigmaCoupled.rule),
+                survival.table,
+                permutations,
+                np.uint64(0),
+                lengths,
             )
             for walker, length in enumerate(lengths):
                 reached[walker, : length + 1] += (high - low) / order

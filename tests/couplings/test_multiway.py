@@ -74,8 +74,8 @@ def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("p_halt", [0.1, 0.3, 0.6])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("p_halt", [0.1, 0.6])
+@pytest.mark.parametrize("seed", range(2))
 def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(kernel, p_halt, seed):
     spectra, weights = spectra_of(4, p_halt, kernel)
     pairs = itertools.product(itertools.permutations(range(4)), repeat=2)

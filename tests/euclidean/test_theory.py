@@ -183,8 +183,8 @@ def test_conformity_of_an_ensemble_is_its_mean_over_rotations():
 
 # Errors of whole estimates, simulated
 
-CASES = [(m, d, name, norms) for m, d in ((3, 3), (7, 5)) for name in ("iid", "orthogonal", "simplex")
-         for norms in ("iid", "pnc", "pm")]  # fmt: skip
+CASES = [(3, 3, name, norms) for name in ("iid", "orthogonal", "simplex") for norms in ("iid", "pnc", "pm")]
+CASES += [(7, 5, "orthogonal", "pnc"), (7, 5, "simplex", "pm")]  # blocks and parts of blocks
 
 
 @pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)

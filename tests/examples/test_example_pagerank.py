@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.examples.test_examples import require, run
 from tests.support.real_data import needs_data
 
 
-def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(tmp_path):
+def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(run, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "errors.png"
-    lines = run("pagerank_couplings.py", "--graphs", "karate", "--repeats", "20", "--out", str(picture))
+    lines = run("pagerank_couplings", "--graphs", "karate", "--repeats", "20", "--out", str(picture))
     rows = [row for row in lines if row[1:2] == ["karate"]]
     assert [float(row[3]) for row in rows] == pytest.approx(np.arange(1, 10) / 10)
     ratios = np.array([[float(row[at]) for at in range(9, len(row), 4)] for row in rows])
@@ -39,7 +38,7 @@ def test_agreement_counts_what_it_says(example):
 
 
 @needs_data
-def test_topics_belong_to_the_papers_of_the_directed_graph(example):
+def test_topics_belong_to_the_papers_of_the_directed_graph(example, require):
     for name in ("cora", "cora-directed"):
         require(name)
     citations = example("pagerank_citations").load()
@@ -56,12 +55,12 @@ def test_topics_belong_to_the_papers_of_the_directed_graph(example):
 
 
 @needs_data
-def test_pagerank_citations_ranks_and_draws(tmp_path):
+def test_pagerank_citations_ranks_and_draws(run, require, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     for name in ("cora", "cora-directed"):
         require(name)
     picture = tmp_path / "citations.svg"
-    rows = run("pagerank_citations.py", "--walks", "16", "--top", "5", "--out", str(picture))
+    rows = run("pagerank_citations", "--walks", "16", "--top", "5", "--out", str(picture))
     top = [row for row in rows if len(row) > 7 and row[0].isdigit() and row[6] == "±"]
     assert [int(row[0]) for row in top] == [1, 2, 3, 4, 5]
     for row in top:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,10 +10,6 @@ from tests.support.real_data import needs_data
 
 torch = pytest.importorskip("torch", reason="the example needs the extra `pyg`")
 pytest.importorskip("torch_geometric", reason="the example needs the extra `pyg`")
-
-SCRIPT = Path(__file__).parent.parent.parent / "examples" / "pyg_cora.py"
-# torch_geometric 2.8 on torch 2.13
-IGNORED = "ignore:`torch.jit.script` is deprecated:DeprecationWarning"
 
 
 def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
@@ -39,19 +30,13 @@ def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
 
 
 @needs_data
-def test_the_script_prints_a_row_for_every_model_and_draws(tmp_path):
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.usefixtures("one_torch_thread")
+def test_the_script_prints_a_row_for_every_model_and_draws(printed, require, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    require("cora")
     picture = tmp_path / "cora.png"
-    try:
-        grf.datasets.load("cora")
-    except FileNotFoundError as error:
-        pytest.skip(f"cora is not in the data folder: {error}")
-    command = [sys.executable, "-W", "error", "-W", IGNORED, SCRIPT, "--quick", "--out", picture]
-    # One thread: the models are small, and tests run side by side.
-    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=alone)
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if "±" in line]
+    rows = [line for line in printed("pyg_cora", "--quick", "--out", str(picture)).splitlines() if "±" in line]
     assert len(rows) == 12
     assert picture.read_bytes().startswith(b"\x89PNG")
     shares = {line[:34].strip(): float(line[34:48].split("±")[0]) for line in rows}

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-
-
-def run(example, monkeypatch, capsys, name: str, *options: str) -> list[str]:
-    module = example(name)
-    monkeypatch.setattr(sys, "argv", [name, *options])
-    module.main()
-    return capsys.readouterr().out.splitlines()
 
 
 def test_variance_and_covariance_have_the_means_of_independent_frequencies(example):
@@ -30,16 +21,16 @@ def test_variance_and_covariance_have_the_means_of_independent_frequencies(examp
     assert (errors < 0.15 * expected).all()
 
 
-def test_attention_error_prints_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_attention_error_prints_and_draws(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "error.png"
-    rows = run(example, monkeypatch, capsys, "attention_error", "--quick", "--out", str(picture))
+    rows = printed("attention_error", "--quick", "--out", str(picture)).splitlines()
     assert len([row for row in rows if row.strip()[:2] in ("8 ", "16")]) == 20
     assert sum("more, more, less" in row for row in rows) == 2
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_performer_digits_prints_accuracies_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_performer_digits_prints_accuracies_and_draws(example, printed, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     module = example("performer_digits")
     kept = ("exact softmax", "orthogonal")
@@ -47,9 +38,7 @@ def test_performer_digits_prints_accuracies_and_draws(example, monkeypatch, caps
     few = {name: (x[:160], y[:160]) for name, (x, y) in module.split_digits().items()}
     monkeypatch.setattr(module, "split_digits", lambda: few)
     picture = tmp_path / "digits.png"
-    rows = run(
-        example, monkeypatch, capsys, "performer_digits", "--quick", "--rate", "0.02", "--out", str(picture)
-    )
+    rows = printed("performer_digits", "--quick", "--rate", "0.02", "--out", str(picture)).splitlines()
     assert [row[:18].strip() for row in rows[-2:]] == list(kept)
     assert ".625 +- .003" in rows[-1]
     assert all(0 < float(row[18:25]) < 1 for row in rows[-2:])

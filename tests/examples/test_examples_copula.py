@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 from graphrf.euclidean.theory import fourier_mse
 from tests.support.real_data import needs_data
-
-
-@pytest.fixture
-def run(example, monkeypatch, capsys):
-    """The words of every line that a script printed."""
-
-    def call(name: str, *options: str) -> list[list[str]]:
-        monkeypatch.setattr(sys, "argv", [name, *options])
-        example(name).main()
-        return [line.split() for line in capsys.readouterr().out.splitlines()]
-
-    return call
 
 
 def test_simplex_theory_prints_the_papers_coefficient(run, tmp_path):

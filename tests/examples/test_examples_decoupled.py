@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -20,18 +18,16 @@ def test_distances_of_many_draws_come_near_those_of_exact_moments(example):
     assert found["mean"] < 1e-10  # of decoupled draws
 
 
-def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, monkeypatch, capsys, tmp_path):
+def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, printed, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "figure.png"
     options = ["--dimensions", "1", "8", "--features", "8", "32", "--samples", "32", "--repeats", "2"]
-    monkeypatch.setattr(sys, "argv", ["decoupled_sampling.py", *options, "--out", str(out)])
     script = example("decoupled_sampling")
     draw = script.draw
     monkeypatch.setattr(script, "LENGTHSCALES", (0.25,))  # of three, for the time that panels take to draw
     drawn: list[tuple] = []
     monkeypatch.setattr(script, "draw", lambda *arguments: drawn.append(arguments))
-    script.main()
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("decoupled_sampling", *options, "--out", str(out)).splitlines()
     rows = [line.split() for line in lines if " weights " in line or " decoupled " in line]
     rows = [row for row in rows if row[0] in ("1", "8")]
     assert len(rows) == 2 * 2
@@ -46,12 +42,12 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, monkeyp
     assert out.stat().st_size > 10_000
 
 
-def test_posterior_draws_print_that_decoupled_means_are_exact_and_draw(example, monkeypatch, capsys, tmp_path):
+def test_posterior_draws_print_that_decoupled_means_are_exact_and_draw(run, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "draws.png"
-    monkeypatch.setattr(sys, "argv", ["posterior_draws.py", "--columns", "64", "--out", str(out)])
-    example("posterior_draws").main()
-    weights, decoupled = (line.split()[-4:] for line in capsys.readouterr().out.splitlines()[-2:])
+    weights, decoupled = (
+        words[-4:] for words in run("posterior_draws", "--columns", "64", "--out", str(out))[-2:]
+    )
     assert float(decoupled[0]) < 1e-10 < 0.1 < float(weights[0])  # the error of the mean
     assert float(decoupled[3]) < float(weights[3])  # the distance
     assert out.stat().st_size > 10_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -81,11 +79,8 @@ def test_the_test_points_have_no_part_in_the_choice(script):
 
 
 @needs_data
-def test_the_reduced_run_prints_its_table_and_draws(script, monkeypatch, capsys, tmp_path):
+def test_the_reduced_run_prints_its_table_and_draws(run, tmp_path):
     picture = tmp_path / "deep.png"
-    arguments = ["--sets", "airfoil", "--splits", "2", "--steps", "2", "--first", "60", "--out", str(picture)]
-    monkeypatch.setattr(sys, "argv", ["deep_random_features.py", *arguments])
-    script.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["airfoil"] * 3
+    options = ["--sets", "airfoil", "--splits", "2", "--steps", "2", "--first", "60", "--out", str(picture)]
+    assert [words[0] for words in run("deep_random_features", *options)[2:]] == ["airfoil"] * 3
     assert picture.stat().st_size > 5000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -75,12 +73,9 @@ def test_the_exact_prediction_is_that_of_gaussian_conditioning(example):
 
 
 @needs_data
-def test_both_examples_run(example, monkeypatch, capsys, tmp_path):
+def test_both_examples_run(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     for name, words in (("norm_coupling", "+ PNC + antithetic"), ("norm_coupled_gps", "orthogonal -> + PNC")):
         picture = tmp_path / f"{name}.png"
-        arguments = ["--sets", "cpu", "--splits", "2", "--repeats", "2", "--out", str(picture)]
-        monkeypatch.setattr(sys, "argv", [name, *arguments])
-        example(name).main()
-        assert words in capsys.readouterr().out
+        assert words in printed(name, "--sets", "cpu", "--splits", "2", "--repeats", "2", "--out", str(picture))
         assert picture.stat().st_size > 1_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -14,19 +13,10 @@ from graphrf.euclidean.theory import laplace_mse
 from tests.support.real_data import needs_data
 
 
-@pytest.fixture
-def run(example, monkeypatch, capsys):
-    """The words of every line that a script printed."""
-
-    # A short search for sigma.
+@pytest.fixture(autouse=True)
+def _short_search(example, monkeypatch):
+    """A short search for sigma."""
     monkeypatch.setattr(example("simplex_classification"), "GRID", np.array([0.5, 1.0]))
-
-    def call(name: str, *options: str) -> list[list[str]]:
-        monkeypatch.setattr(sys, "argv", [name, *options])
-        example(name).main()
-        return [line.split() for line in capsys.readouterr().out.splitlines()]
-
-    return call
 
 
 def made_up(n: int = 500, d: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -57,19 +55,14 @@ def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
 
 
 @needs_data
-def test_quick_runs_print_what_the_documentation_shows(example, monkeypatch, capsys, tmp_path):
-    def run(script, *options):
-        monkeypatch.setattr(sys, "argv", [script, *options])
-        example(script).main()
-        return capsys.readouterr().out.splitlines()
-
+def test_quick_runs_print_what_the_documentation_shows(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "meshes.svg"
-    lines = run("mesh_normals", "--quick", "--out", str(picture))
+    lines = printed("mesh_normals", "--quick", "--out", str(picture)).splitlines()
     assert "<svg" in picture.read_text(encoding="utf-8")
     target = next(line for line in lines if line.startswith("compressed, auto:"))
     assert float(target.split("; KL ")[1].split()[0]) < 1.0  # per cent of the KL of sigma-coupled walks
-    lines = run("traffic", "--quick")
+    lines = printed("traffic", "--quick").splitlines()
     errors = {line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]}
     # which averages over kernels that predict as well
     assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.02)

@@ -49,7 +49,11 @@ def test_nested_parameters_replace_the_object_and_change_no_other(grid):
     assert [name for name in areal if "kernel__" in name] == ["kernel__mixing"]  # what can be set
     changes = {"kernel__nu": 0.5, "kernel__lengthscale": 2.0, "numerics__sampler__n_walks": 4}
     other = clone(gp).set_params(**changes, numerics__max_train=10)
-    assert (other.kernel, other.numerics.sampler.n_walks, other.numerics.max_train) == (grf.Matern(0.5, 2.0), 4, 10)
+    assert (other.kernel, other.numerics.sampler.n_walks, other.numerics.max_train) == (
+        grf.Matern(0.5, 2.0),
+        4,
+        10,
+    )
     assert (gp.kernel, gp.numerics.sampler) == (kernel, sampler)
     assert other.set_params(kernel=grf.Diffusion(1.0), kernel__lengthscale=4.0).kernel == grf.Diffusion(4.0)
 

@@ -189,17 +189,16 @@ def test_end_points_have_the_variance_that_the_transport_cost_predicts(karate: g
 
 
 @pytest.mark.parametrize(
-    ("estimator", "coupling", "n_walks", "n_batches"),
+    ("estimator", "coupling", "n_walks", "n_batches", "directed"),
     [
-        ("endpoints", "iid", 40, 8),
-        ("endpoints", "antithetic", 40, 7),
-        ("visits", "iid", 40, None),
-        ("visits", "sigma", 40, 7),
-        ("visits", "stratified", 40, 8),
-        ("visits", "pooled", 40, 8),
+        ("endpoints", "iid", 40, 8, False),
+        ("endpoints", "antithetic", 40, 7, True),
+        ("visits", "iid", 40, None, True),
+        ("visits", "sigma", 40, 7, False),
+        ("visits", "stratified", 40, 8, True),
+        ("visits", "pooled", 40, 8, False),
     ],
 )
-@pytest.mark.parametrize("directed", [False, True])
 def test_intervals_cover_at_their_rate(
     karate: grf.Graph, estimator: str, coupling: str, n_walks: int, n_batches: int | None, directed: bool
 ) -> None:

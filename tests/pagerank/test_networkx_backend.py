@@ -290,70 +290,59 @@ def test_a_converted_graph_comes_back(kind: str) -> None:
 
 # -- networkx's own tests, and what it costs ---------------------------------------------------------
 
-PLUGIN = """
+OWN_TESTS = """
 import json, os
-from graphrf.graph.loaders import load_graph
+import networkx, pytest
+import graphrf.graph.loaders, graphrf.pagerank.power
 from graphrf.pagerank import networkx_backend as backend
 
-CALLS = []
 original = backend.pagerank
 
-def pagerank(*args, **kwargs):
-    CALLS.append(1)
-    scores = original(*args, **kwargs)  # NotImplementedError would hand the call back to networkx
-    CALLS.append(1)
-    return {node: score + SHIFT for node, score in scores.items()}
+class Shifted:
+    # Scores that are shifted; calls that began, and that ended.
+    def __init__(self, shift):
+        self.shift, self.calls = shift, 0
 
-backend.pagerank = pagerank
-SHIFT = float(os.environ["SHIFT"])
+    def pagerank(self, *args, **kwargs):
+        self.calls += 1
+        scores = original(*args, **kwargs)  # NotImplementedError would hand the call back to networkx
+        self.calls += 1
+        return {node: score + self.shift for node, score in scores.items()}
 
-def pytest_sessionfinish(session):
-    failed, passed = session.testsfailed, session.testscollected - session.testsfailed
-    with open(os.environ["REPORT"], "w") as file:
-        json.dump({"calls": len(CALLS), "failed": failed, "passed": passed}, file)
+    def pytest_sessionfinish(self, session):
+        failed, passed = session.testsfailed, session.testscollected - session.testsfailed
+        with open(f"{self.shift}.json", "w") as file:
+            json.dump({"calls": self.calls, "failed": failed, "passed": passed}, file)
+
+for shift in (0.0, 0.01):
+    child = os.fork()  # a session of pytest of its own, with all imported
+    if child == 0:
+        plugin = Shifted(shift)
+        backend.pagerank = plugin.pagerank
+        pytest.main(["-q", "-c", "pytest.ini", "-p", "no:cacheprovider", "--pyargs",
+                     "networkx.algorithms.link_analysis.tests.test_pagerank"], plugins=[plugin])
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
 
-def networkx_tests(folder: Path, shift: float) -> dict[str, int]:
-    """networkx's tests of PageRank through the backend, its scores shifted: calls begun and ended, failures."""
-    (folder / "counting_plugin.py").write_text(PLUGIN)
-    (folder / "pytest.ini").touch()  # without any, pytest takes that of this repository
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks its sessions")
+def test_the_tests_of_networkx_pass_through_the_backend_and_would_see_wrong_scores(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").touch()  # without any, pytest takes that of this repository
     environment = {
         **os.environ,
         "NETWORKX_TEST_BACKEND": "graphrf",
         "NETWORKX_FALLBACK_TO_NX": "1",  # for the functions that are not ours
-        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
-        "REPORT": str(folder / "report.json"),
-        "SHIFT": str(shift),
+        "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        "pytest.ini",
-        "-p",
-        "counting_plugin",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["--pyargs", "networkx.algorithms.link_analysis.tests.test_pagerank"]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
-    report = folder / "report.json"
-    assert report.exists(), done.stdout[-2000:] + done.stderr[-2000:]
-    return dict(json.loads(report.read_text()))
-
-
-def test_the_tests_of_networkx_pass_through_the_backend(tmp_path: Path) -> None:
-    report = networkx_tests(tmp_path, shift=0.0)
-    assert report["failed"] == 0
-    assert report["passed"] >= 25
-    assert report["calls"] >= 30
-
-
-def test_the_tests_of_networkx_would_see_wrong_scores(tmp_path: Path) -> None:
-    assert networkx_tests(tmp_path, shift=0.01)["failed"] >= 8
+    command = [sys.executable, "-c", OWN_TESTS]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (tmp_path / "0.01.json").exists(), done.stdout[-2000:] + done.stderr[-2000:]
+    right, shifted = (json.loads((tmp_path / f"{shift}.json").read_text()) for shift in (0.0, 0.01))
+    assert right["failed"] == 0, done.stdout[-4000:]
+    assert right["passed"] >= 25
+    assert right["calls"] >= 30
+    assert shifted["failed"] >= 8
 
 
 def test_networkx_is_imported_without_the_heavy_parts(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_carry_is_exact(p_halt: float) -> None:
 
 @pytest.mark.parametrize("make_graph", [directed_graph, lopsided_graph])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 20])
+@pytest.mark.parametrize("count", [1, 3, 9])
 def test_walkers_are_dealt_in_proportion_rounded_up_or_down(
     make_graph: Callable, weighted: bool, count: int
 ) -> None:

@@ -32,16 +32,13 @@ FIELDS = ("entries_per_row", "visits_per_row", "indices", "visits_per_entry", "s
 PLATEAUS = grf.sampling.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
 LAWS = [
     grf.sampling.IID(0.2),
-    grf.sampling.IID(PLATEAUS),
     grf.sampling.Antithetic(0.2),
-    grf.sampling.Antithetic(0.7),
     grf.sampling.Antithetic(PLATEAUS),
     grf.sampling.SigmaCoupled(0.2),
     grf.sampling.SigmaCoupled(0.1, grf.sampling.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])),
     grf.sampling.Stratified(0.2),
     grf.sampling.Stratified(PLATEAUS),
     grf.sampling.Truncated(0),
-    grf.sampling.Truncated(5),
 ]
 DIRECTIONS = ["independent", "stratified"]
 

@@ -1,7 +1,6 @@
 """Couplings of many walkers: cost against dense features, solver against all permutations, exact marginals."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from graphrf.couplings.linear import fourth_powers, solve_linear, spectral_cost
 from graphrf.couplings.multiway import multiway_cost, solve_multiway
 from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
-from graphrf.sampling.walks import loops
 from graphrf.sampling.walks.lengths import Survival
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -122,53 +120,6 @@ def test_cyclic_shifts_of_as_many_tiles_as_walkers_reach_the_least_possible_cost
         spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
     )
     assert bound * (1 - 1e-12) <= found < 1.02 * bound
-
-
-def integrated_survival(monkeypatch, permutations, survival):
-    """P(length >= k) of every walker, the engine's uniforms integrated over its tiles and all breakpoints."""
-    n_walkers, order = permutations.shape[0] + 1, permutations.shape[1]
-    cuts = np.unique(np.r_[0.0, (survival.table * order) % 1.0, 1.0])
-    state = SimpleNamespace(x=0.0, word=np.uint64(0))
-    monkeypatch.setattr(loops, "philox", lambda *counter: (np.uint64(0), np.uint64(0), state.word, np.uint64(0)))
-    monkeypatch.setattr(loops, "unit", lambda *words: state.x)
-    monkeypatch.setattr(loops, "uint64", np.uint64)
-    lengths = np.empty(n_walkers, np.int64)
-    reached = np.zeros((n_walkers, survival.table.size))
-    for tile in range(order):
-        state.word = np.uint64(-((-tile << 32) // order))  # the least word that falls into the tile
-        for low, high in itertools.pairwise(cuts):
-            state.x = (low + high) / 2
-            loops.draw_lengths.py_func(
-                np.uint64(0),
-                int(grf.sampling.SigmaCoupled.rule),
-                survival.table,
-                permutations,
-                np.uint64(0),
-                lengths,
-            )
-            for walker, length in enumerate(lengths):
-                reached[walker, : length + 1] += (high - low) / order
-    return reached
-
-
-@pytest.mark.parametrize(
-    "survival",
-    [Survival.geometric(0.3), Survival([1.0, 1.0, 0.55, 0.25, 0.25, 0.1])],
-    ids=["geometric", "plateaus"],
-)
-@pytest.mark.parametrize("n_walkers", [3, 4])
-def test_every_walker_has_the_laws_marginal_exactly(monkeypatch, survival, n_walkers):
-    spectra, weights = spectra_of(7)
-    permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
-    for row in permutations:
-        assert sorted(row) == list(range(7))
-    reached = integrated_survival(monkeypatch, permutations, survival)
-    np.testing.assert_allclose(reached, np.tile(survival.table, (n_walkers, 1)), rtol=0, atol=1e-12)
-    broken = np.array(permutations)
-    broken[1, 0] = broken[1, 1]
-    off = np.abs(integrated_survival(monkeypatch, broken, survival) - survival.table).max(axis=1)
-    assert off[2] > 0.01
-    assert np.delete(off, 2).max() < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,6 @@ def test_columns_beside_a_column_change_no_bit_of_its_products(pair, monkeypatch
     np.testing.assert_array_equal(remote.apply_t(F, y), wide[1])
 
 
-def test_products_with_a_kernel_are_those_with_its_matrix(pair):
-    kernel = grf.Diffusion(1.0)
-    phi, y = pair[1].matrix(kernel), RNG.standard_normal((70, 3)).astype(pair[1].dtype)
-    _close(pair[0].gram_matvec(kernel, y), phi @ (phi.T @ y))
-
-
 def test_products_between_steps_are_added_up(pair):
     np.testing.assert_allclose(
         pair[0].step_squares(), step_squares(pair[1].frame, pair[1].nodes, pair[1].record), rtol=1e-12
@@ -113,23 +107,6 @@ def test_bits_depend_neither_on_workers_nor_on_threads(cluster_client, dtype):
             )
     for found, expected in zip(*products, strict=True):
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda factor: factor.apply(F, np.ones(70)), ValueError, r"`x` must have shape \(90,\)"),
-        (lambda factor: factor.apply_t(F, np.ones(90)), ValueError, r"`y` must have shape \(70,\)"),
-        (lambda factor: factor.gram_apply(F, np.ones((70, 1, 1))), ValueError, r"`x` must have shape \(70,\)"),
-        (lambda factor: factor.gram_apply(F, 1.0), ValueError, r"`x` must have shape \(70,\)"),
-        (lambda factor: factor.apply(F, np.array(["a"] * 90)), TypeError, "`x` must hold real numbers"),
-        (lambda factor: factor.grad_f(np.ones((90, 2)), np.ones((70, 3))), ValueError, "`y` must have as many"),
-    ],
-    ids=["apply", "apply_t", "three axes", "no axis", "text", "other columns"],
-)
-def test_arrays_of_another_shape_are_refused(pair, call, error, words):
-    with pytest.raises(error, match=words):
-        call(pair[0].factor())
 
 
 def require_same_rows(one, other):

@@ -99,11 +99,7 @@ def test_filon_kernel_falls_to_zero_at_the_largest_distances(recwarn):
     [
         ({"n_nodes": 4}, ValueError, "`n_nodes` must be odd for Filon's rule, got 4: use 5"),
         ({"n_nodes": 1}, ValueError, "`n_nodes` must be at least 3"),
-        ({"n_nodes": 5.0}, TypeError, "`n_nodes` must be an integer"),
-        ({"lengthscale": 0}, ValueError, "`lengthscale` must be greater than 0"),
         ({"max_frequency": -1.0}, ValueError, "`max_frequency` must be greater than 0"),
-        ({"max_frequency": np.nan}, ValueError, "`max_frequency` must be finite"),
-        ({"kernel": "cubic"}, ValueError, "`kernel` must be one of"),
         ({"t": [0.0, np.nan]}, ValueError, "`t` must be finite"),
     ],
 )

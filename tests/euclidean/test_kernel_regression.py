@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from graphrf.euclidean import kernel_regression
 from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
@@ -128,20 +125,6 @@ def test_far_from_all_points_the_nearest_decides():
     assert probabilities.tolist() == [[0, 0.5, 0.5], [1, 0, 0]]
 
 
-def test_sparse_features_and_pipelines_serve():
-    x, labels, queries = blobs()
-    dense = KernelRegressionClassifier(Linear()).fit(x, labels)
-    thin = KernelRegressionClassifier(Linear(as_sparse=True)).fit(x, labels)
-    np.testing.assert_allclose(thin.predict_proba(queries), dense.predict_proba(queries), rtol=1e-12)
-    steps = make_pipeline(StandardScaler(), RBFSampler(random_state=0))
-    inside = KernelRegressionClassifier(steps).fit(x, labels)
-    outside = make_pipeline(StandardScaler(), KernelRegressionClassifier(RBFSampler(random_state=0))).fit(
-        x, labels
-    )
-    np.testing.assert_allclose(inside.predict_proba(queries), outside.predict_proba(queries), rtol=1e-10)
-    assert not hasattr(steps[0], "mean_")
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -177,13 +160,3 @@ def test_bad_data_are_refused():
         classifier.partial_fit(x[:1], labels[:1], classes=["red"])
     with pytest.raises(ValueError, match="continuous"):
         classifier.fit(x, x[:, 0])
-
-
-def test_a_first_batch_that_fails_teaches_nothing():
-    classifier = KernelRegressionClassifier(lengthscale=0.0)
-    with pytest.raises(ValueError, match="`lengthscale`"):
-        classifier.partial_fit([[0.0], [1.0]], ["a", "b"])
-    with pytest.raises(NotFittedError):
-        classifier.predict([[0.0]])
-    classifier.set_params(lengthscale=1.0).partial_fit([[0.0], [1.0]], ["b", "c"])
-    assert classifier.classes_.tolist() == ["b", "c"]

@@ -281,26 +281,17 @@ def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: rf_conformity(-1.0, 4), ValueError, "`v` must be at least 0"),
-        (lambda: rf_conformity(np.nan, 4), ValueError, "`v` must be finite"),
-        (lambda: rf_conformity("1", 4), TypeError, "`v` must hold numbers"),
         (lambda: rf_conformity(1.0, 4, directions=2.0), ValueError, "`directions` must be in"),
-        (lambda: rf_conformity(1.0, 4, directions="simplex+"), ValueError, "`directions` must be one of"),
         (lambda: rf_conformity(1.0, 1, directions="simplex"), ValueError, "at least 2"),
         (lambda: rf_conformity(1.0, 1, directions=0.5), ValueError, "at least 2"),
-        (lambda: rf_conformity(1.0, 0), ValueError, "`dimension` must be at least 1"),
         (lambda: ensemble_conformity(1.0, np.ones(3)), ValueError, "`frequencies` must have shape"),
-        (lambda: ensemble_conformity(1.0, np.full((2, 2), np.nan)), ValueError, "`frequencies` must be finite"),
         (lambda: pair_norm_density(1.0, 2, directions="simplex"), ValueError, "antiparallel"),
         (lambda: laplace_mse([1.0], [1.0, 2.0], 2), ValueError, "`y` must have 1 coordinates"),
         (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 3), ValueError, "`n_frequencies` must be even"),
-        (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 0), ValueError, "`n_frequencies` must be at least 1"),
-        (lambda: laplace_mse([1.0, 0.0], [1.0, np.inf], 2), ValueError, "`y` must be finite"),
         (lambda: fourier_mse(1.0, 3, 3, norms="none"), ValueError, "`norms` must be one of"),
         (lambda: fourier_mse(1.0, 3, 3, readout="cosine"), ValueError, "`readout` must be one of"),
-        (lambda: fourier_mse(1.0, 3, 3.0), TypeError, "`n_frequencies` must be an integer"),
     ],
-    ids=range(18),
+    ids=range(9),
 )  # fmt: skip
 def test_bad_arguments_are_named(call, error, match):
     with pytest.raises(error, match=match):

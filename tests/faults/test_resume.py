@@ -114,13 +114,6 @@ def test_any_number_of_threads_writes_the_same_bytes(tmp_path, sampler):
     assert one == three
 
 
-@pytest.mark.full
-def test_torch_writes_the_same_bytes(tmp_path, sampler):
-    pytest.importorskip("torch")
-    plain, torch = (_written(tmp_path / engine, sampler, engine=engine) for engine in ("numba", "torch"))
-    assert plain == torch
-
-
 @pytest.mark.parametrize("lost", [[0], [3, 7], range(8)], ids=["the first", "two", "all"])
 def test_missing_blocks_are_drawn_and_no_others(sampler, told, folder, lost):
     telling = told(sampler)
@@ -398,15 +391,3 @@ def test_threads_that_sample_into_one_folder_at_once_get_the_same(sampler, folde
             require_same(future.result(), expected)
     require_same(grf.features.load_features(folder), expected)
     assert not list(folder.glob(".*"))
-
-
-@needs_linux
-@pytest.mark.full
-def test_processes_that_sample_into_one_folder_at_once_share_the_work(told, folder):
-    telling = told(WALKS, 0.05)
-    processes = [_begun("RandomWalks", folder, telling) for _ in range(2)]
-    for process in processes:
-        out, err = process.communicate(timeout=120)
-        assert (out, process.returncode) == (b"done\n", 0), err.decode()
-    require_same(grf.features.load_features(folder), grf.sample_features(GRAPH, WALKS, seed=3))
-    assert _drawn(telling) <= 2 * (GRAPH.n_nodes + FEW)

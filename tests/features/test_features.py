@@ -331,20 +331,6 @@ def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
     assert features.to(torch.device("cpu")) is features
 
 
-def test_a_cuda_device_that_is_not_there_is_told_from_one_that_is_unknown(features, monkeypatch):
-    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    there = torch.cuda.device_count()
-    with pytest.raises(ValueError, match=r"such as 'cpu'.* sees (no|\d+) CUDA devices?\), got 'cuda:99'"):
-        features.to("cuda:99")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    none = r"such as 'cpu' \(this torch, .*, sees no CUDA devices\), got .*cuda"
-    for device in ["cuda:99", torch.device("cuda:99"), *(["cuda"] if not there else [])]:
-        with pytest.raises(ValueError, match=none):
-            features.to(device)
-    with pytest.raises(ValueError, match="such as 'cpu', got 'foo'"):
-        features.to("foo")
-
-
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):
     path = tmp_path / "features.npz"
     features.save(path)

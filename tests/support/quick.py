@@ -24,7 +24,7 @@ import pytest
 SLOW = {
     "tests/cli/test_cli_process.py::test_a_closed_pipe": "the other commands run as processes there",
     "tests/cli/test_demo.py::test_speeds_are_predicted": "the demo with a mesh, tests/cli/test_cli.py",
-    "tests/distributed/test_faults.py::test_workers_killed": "blocks that wait for workers that are gone are made by others",
+    "tests/distributed/test_faults.py::test_workers_killed": "blocks that wait for workers that are gone",
     "tests/examples/": "the examples of README and docs, which make the same calls",
     "tests/faults/test_killed.py": "writers killed at any moment, tests/graph/test_mapped.py",
     "tests/faults/test_resume.py::test_a_killed_process": "blocks that are missing or damaged",
@@ -79,7 +79,6 @@ GRIDS = {
     "tests/euclidean/frequencies/test_copula.py::test_learning_lowers": 1,
     "tests/euclidean/frequencies/test_frequencies.py::test_projection_is_the_product": 4,
     "tests/euclidean/test_estimators.py::test_checks_of_scikit_learn": 60,
-    "tests/euclidean/test_extras.py::test_a_missing_library": 1,
     "tests/faults/test_publishers.py::test_a_publisher_who_fails": 8,
     "tests/features/test_panel_products.py::test_products_are_those_of_the_matrix": 1,
     "tests/gp/test_bad_input.py::test_y_of_any_kind_of_number": 1,

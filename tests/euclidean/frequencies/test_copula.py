@@ -134,20 +134,14 @@ def test_bad_factors_are_named(matrix, match):
     ("options", "match"),
     [
         ({"x": np.ones((4, 1))}, "at least 2 columns"),
-        ({"x": np.full((4, 2), np.nan)}, "`x` must be finite"),
         ({"x": np.ones((1, 2))}, "`x` must hold two different points, got an array of shape \\(1, 2\\)"),
         ({"x": np.ones((3, 2))}, "`x` must hold two different points"),
-        ({"x": np.ones((0, 2))}, "`x` must hold two different points"),
         ({"x": np.zeros((3, 2)), "readout": "laplace"}, "`x` must hold a point other than 0"),
-        ({"readout": "phased"}, "`readout` must be one of"),
         ({"directions": "simplex+"}, "`directions` must be one of"),
         ({"readout": "laplace", "kernel": "matern12"}, "`kernel` must be 'gaussian'"),
-        ({"n_steps": 0}, "`n_steps` must be at least 1"),
-        ({"n_samples": 0}, "`n_samples` must be at least 1"),
-        ({"learning_rate": 0.0}, "`learning_rate` must be greater than 0"),
         ({"lengthscale": -1.0}, "`lengthscale` must be finite and greater than 0"),
     ],
-    ids=range(13),
+    ids=range(7),
 )
 def test_bad_settings_are_named(options, match):
     with pytest.raises(ValueError, match=match):

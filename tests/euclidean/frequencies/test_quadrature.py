@@ -53,13 +53,6 @@ def test_gauss_hermite_weights_do_not_underflow():
     assert weights @ cauchy == pytest.approx(2 / np.pi * np.arctan(end), abs=1e-4)
 
 
-@pytest.mark.parametrize(("lengthscale", "of_5", "of_20"), [(1.0, 1.0779, 1.0002), (0.7, 0.9486, 0.9997)])
-def test_gauss_legendre_sums_are_those_documented(lengthscale, of_5, of_20):
-    for n_nodes, total in ((5, of_5), (20, of_20)):
-        nodes, weights = gauss_legendre(n_nodes)
-        assert weights @ normal_density(lengthscale * nodes) * lengthscale == pytest.approx(total, abs=5e-5)
-
-
 def test_gauss_legendre_is_exact_for_cauchy():
     # tan maps the Cauchy density to a constant.
     for n_nodes in (1, 2, 7, 40):
@@ -152,24 +145,18 @@ def test_newton_cotes_rules_are_refused_where_weights_are_negative():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"n_nodes": 0}, ValueError, "`n_nodes` must be at least 1"),
-        ({"n_nodes": 2.0}, TypeError, "`n_nodes` must be an integer"),
         ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: use 5"),
-        ({"dimension": 0}, ValueError, "`dimension` must be at least 1"),
         ({"dimension": 5}, ValueError, "at most 4 dimensions, got 5: .* use FourierFeatures"),
         (
             {"dimension": 4, "n_nodes": 64},
             ValueError,
             r"64\^4 = 16777216 nodes are more than 1048576",
         ),
-        ({"rule": "newton-cotes"}, ValueError, "`rule` must be one of 'gauss-hermite'"),
         ({"rule": 3}, TypeError, "`rule` must be one of .* or a function, got 3"),
         ({"rule": lambda n: (np.zeros(2), np.ones(2))}, ValueError, "`rule` must return 3 nodes and 3 weights"),
         ({"rule": np.ones}, TypeError, "`rule` must return nodes and weights, two arrays"),
         ({"rule": lambda n: (np.arange(n), np.ones(n))}, ValueError, "symmetric about 0"),
         ({"rule": lambda n: (np.full(n, np.nan), np.ones(n))}, ValueError, "`rule` must be finite"),
-        ({"kernel": "cubic"}, ValueError, "`kernel` must be one of"),
-        ({"normalize": 1}, TypeError, "`normalize` must be True or False"),
     ],
 )
 def test_bad_arguments_are_named(change, error, match):

@@ -131,13 +131,6 @@ def test_the_bound_is_the_one_that_quadrature_finds(m):
         assert bound_at(x, y, point) == pytest.approx(expected, abs=1e-8)
 
 
-def test_certain_frequencies_leave_the_likelihood_of_the_sparse_spectrum():
-    x, y = tiny()
-    point = next(points(2)) | {"log_deviations": np.full((2, 1), -18.0)}
-    value = bound_at(x, y, point) + float(basis_of(point).divergence())
-    assert value == pytest.approx(log_likelihoods(x, y, point["frequencies"].T)[0], abs=1e-6)
-
-
 def test_the_gradient_of_the_bound_is_that_of_finite_differences(monkeypatch):
     monkeypatch.setattr("graphrf.euclidean.gp.weight_space._BLOCK", 20)
     rng = np.random.default_rng(0)
@@ -190,43 +183,3 @@ def test_predictions_have_the_moments_of_the_law_they_stand_for():
     assert (np.abs(draws.mean(0) - predicted) / std * np.sqrt(1000) < 5).all()
     kurtosis = np.mean(((draws - predicted) / std) ** 4, 0)
     assert (np.abs(draws.var(0) / std**2 - 1) < 5 * np.sqrt((kurtosis - 1) / 1000)).all()
-
-
-def test_several_outputs_are_predicted_each_with_its_deviation():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, (40, 1))
-    y = np.column_stack([np.sin(2 * x[:, 0]), 3 + np.cos(x[:, 0])])
-    gp = VariationalSparseSpectrumGPRegressor(4, max_iterations=30, seed=0).fit(x, y)
-    mean, std = gp.predict(x[:5], return_std=True)
-    assert mean.shape == std.shape == (5, 2)
-    assert gp.sample(x[:5], 3, seed=0).shape == (3, 5, 2)
-    np.testing.assert_array_equal(gp.sample(x[:5], 2, seed=0), gp.sample(x[:5], 3, seed=0)[:2])
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
-def test_training_is_the_same_in_any_mode_of_the_caller(mode):
-    x, y = tiny()
-    outside, inside = (VariationalSparseSpectrumGPRegressor(2, max_iterations=5, seed=0) for _ in range(2))
-    outside.fit(x, y)
-    with mode():
-        inside.fit(x, y)
-        predicted = inside.predict(x)
-    for answer in (predicted, inside.predict(x)):
-        np.testing.assert_array_equal(answer, outside.predict(x))
-    np.testing.assert_array_equal(inside.sample(x, seed=1), outside.sample(x, seed=1))
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"n_frequencies": 0}, "`n_frequencies` must be at least 1"),
-        ({"directions": "halton"}, "`norms` must be None"),
-        ({"lengthscale": "both"}, "`lengthscale` must be one of 'ard', 'shared'"),
-        ({"mean": "linear"}, "`mean` must be one of"),
-    ],
-    ids=["frequencies", "norms", "lengthscale", "mean"],
-)
-def test_bad_settings_are_refused(settings, match):
-    x, y = tiny()
-    with pytest.raises(ValueError, match=match):
-        VariationalSparseSpectrumGPRegressor(**({"n_frequencies": 3, "seed": 0} | settings)).fit(x, y)

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.couplings.linear import solve_linear
-from graphrf.couplings.quantiles import tile_survival
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
 from graphrf.sampling.walks.lengths import Survival, van_der_corput_order
 
@@ -123,44 +121,6 @@ def test_sigma_coupled_takes_the_shipped_permutation_of_gram_matrices():
         grf.sampling.SigmaCoupled(0.97)
     with pytest.raises(ValueError, match="`objective` must be one of 'gram', 'pagerank', got 'visits'"):
         shipped_coupling(0.3, "visits")
-
-
-@pytest.mark.parametrize("p_halt", [0.1, 0.2, 0.5])
-def test_pagerank_from_visits_wants_the_shipped_permutation_of_gram_matrices(p_halt, karate):
-    """Exact variance of two walks' scores from visits, with their sums put right (`pagerank.walks.visits`)."""
-    adjacency = karate.adjacency.toarray()
-    transition = adjacency / adjacency.sum(axis=1, keepdims=True)
-    share = adjacency.sum(axis=1) / adjacency.sum()
-    survival = Survival.geometric(p_halt)
-
-    def mean_scores(order):
-        """Mean scores of one walk, of every tile and source."""
-        power, scores = np.eye(len(share)), 0
-        for reached in tile_survival(survival, order).T:
-            scores = scores + p_halt * reached[:, None, None] * power
-            power = power @ transition
-        return scores - scores.sum(axis=2, keepdims=True) * share
-
-    def variance(permutation):
-        scores = mean_scores(len(permutation))
-        between = np.sum(scores * scores[permutation]) / len(scores)
-        return within + between - 2 * np.sum(scores.mean(axis=0) ** 2)
-
-    # The mean square of one walk's scores: all pairs of its visits, less what the fixed vector takes out.
-    q = 1 - p_halt
-    green = np.linalg.inv(np.eye(len(share)) - q * transition)
-    lengths = green @ (q * transition @ green) + green / p_halt  # sum over k of q^k (k + 1 / p) transition^k
-    within = p_halt**2 * np.sum(green * (2 * np.diag(green) - 1))
-    within += -2 * p_halt**2 * np.sum(lengths @ share) + len(share) * (2 - p_halt) * np.sum(share**2)
-
-    shipped = variance(shipped_coupling(p_halt).permutation)
-    scores = mean_scores(30)
-    least = variance(solve_linear(np.einsum("aij,bij->ab", scores, scores, optimize=True)))
-    assert least <= shipped <= 1.0005 * least
-    independent = within - np.sum(scores.mean(axis=0) ** 2)
-    assert shipped < 0.985 * independent
-    if p_halt < 0.5:  # from there on the two permutations do equally well
-        assert variance(shipped_coupling(p_halt, "pagerank").permutation) > 1.02 * shipped
 
 
 def test_the_repr_of_a_sigma_coupled_law_tells_a_coupling_that_is_not_the_shipped_one():

@@ -25,7 +25,6 @@ LENGTH = 9
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
     "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
-    "exact powers": grf.sampling.ExactPowers(LENGTH),
     "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
     "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
 }

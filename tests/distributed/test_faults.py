@@ -99,48 +99,6 @@ def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, w
             afterwards += bool(dead)
 
 
-@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=pytest.mark.full)])
-def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(mortal_client, n_killed):
-    graph = weighted(300)
-    nodes = np.random.default_rng(0).permutation(300)[:250]
-    y = np.sin(nodes / 9) + 0.1 * np.random.default_rng(1).standard_normal(250)
-    processes: list[int] = []
-    products = []
-
-    class Deadly:
-        """Rows on a cluster whose workers are killed at the fourth product."""
-
-        def __init__(self, factor):
-            self._factor = factor
-
-        def __getattr__(self, name):
-            return getattr(self._factor, name)
-
-        def gram_apply(self, f, x, weight=1.0):
-            products.append(x.shape)
-            if len(products) == 4:
-                _kill(processes)
-            return self._factor.gram_apply(f, x, weight)
-
-    def draw(graph, sampler, **options):
-        features = grf.distributed.on_cluster(mortal_client, block_size=40)(graph, sampler, **options)
-        features.factor = lambda plain=features.factor, **options: Deadly(plain(**options))
-        return features
-
-    def fitted():
-        products.clear()
-        gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Diffusion(1.5), method="features", optimize=False, noise=1e-3,
-            output_scale=1.0, seed=4, numerics=grf.gp.Numerics(sampler=WALKS, solver="cg", feature_sampler=draw),
-        )  # fmt: skip
-        return gp.fit(nodes, y).predict(np.arange(300))
-
-    expected = fitted()
-    assert len(products) >= 5
-    processes = _processes(mortal_client)[:n_killed]
-    np.testing.assert_array_equal(fitted(), expected)
-
-
 def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypatch):
     monkeypatch.setattr(client, "_SLICE", 0.3)
     with (
@@ -160,23 +118,6 @@ def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypat
 
 def _states(dask_scheduler):
     return [task.state for task in dask_scheduler.tasks.values()]
-
-
-@pytest.mark.full
-def test_memory_is_told_after_a_kill_and_after_a_restart(mortal_client):
-    features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
-    expected, y = features.gram_matvec(grf.Diffusion(1.0), np.ones(90)), np.ones(90)
-    _kill(_processes(mortal_client)[:1])
-    assert set(features.memory()) <= set(mortal_client.run(os.getpid))
-    np.testing.assert_array_equal(features.gram_matvec(grf.Diffusion(1.0), y), expected)
-    mortal_client.wait_for_workers(2)
-    mortal_client.restart()
-    mortal_client.wait_for_workers(2)
-    held = features.memory()
-    assert len(held) == 2
-    assert all(worker.private > 0 for worker in held.values())
-    np.testing.assert_array_equal(features.gram_matvec(grf.Diffusion(1.0), y), expected)
-    assert sum(worker.n_blocks for worker in features.memory().values()) >= 10
 
 
 def test_errors_of_a_sampler_are_raised_and_stop_the_others(cluster_client, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client
 
 import graphrf as grf
 from graphrf._base.files.whole import exclusive_write
@@ -186,14 +184,6 @@ def test_a_sampler_that_draws_otherwise_under_the_same_name_is_refused(cluster_c
         sample_features(GRAPH, Other(WALKS, told.folder), client=cluster_client, path=folder)
 
 
-def test_blocks_of_another_size_are_not_saved_beside(cluster_client, folder):
-    before = _bytes(folder)
-    features = sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=30)
-    with pytest.raises(ValueError, match="or one whose blocks have 30 rows like these"):
-        features.save(folder)
-    assert _bytes(folder) == before
-
-
 def test_foreign_files_are_left_alone(cluster_client, tmp_path):
     file = tmp_path / "rows-000000.npz"
     file.write_text("mine")
@@ -205,24 +195,6 @@ def test_foreign_files_are_left_alone(cluster_client, tmp_path):
             call()
     assert file.read_text() == "mine"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("name", ["", "file"])
-def test_a_path_of_no_folder_is_refused_before_anything_is_sent(cluster_client, tmp_path, monkeypatch, name):
-    features = sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("mine")
-    for sends in ("map", "submit", "scatter", "run"):
-        monkeypatch.setattr(Client, sends, lambda *_, **__: pytest.fail("sent"))
-    words = f"`path` must be a folder, got {'an empty path' if not name else '.file., which is a file'}"
-    for call in (
-        lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=name),
-        lambda: load_features(name, client=cluster_client),
-        lambda: features.save(name),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-    assert _bytes(tmp_path) == {"file": b"mine"}
 
 
 def test_a_path_without_features_is_refused(cluster_client, tmp_path):
@@ -288,14 +260,6 @@ def test_a_file_that_was_copied_from_elsewhere_is_refused(cluster_client, folder
             call()
 
 
-def test_the_shared_file_of_another_folder_is_refused(cluster_client, folder):
-    other = folder.parent / "other"
-    sample_features(GRAPH, WALKS, client=cluster_client, seed=4, path=other)
-    shutil.copy(_the(other, "shared-*.npz"), _the(folder, "shared-*.npz"))
-    with pytest.raises(ValueError, match=r"got .*shared-.*: its arrays are inconsistent"):
-        load_features(folder, client=cluster_client)
-
-
 def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
     folder = FeatureFolder(written)
     frame, _, _, key = folder.frame()
@@ -304,23 +268,6 @@ def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
     write_rows(file, replace(record, indptr=record.indptr[:-1]), key)
     with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays are inconsistent; remove this file"):
         read_rows(file, frame, np.arange(54, 62), key)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": "graphrf blocks of features 0"},
-        {"settings": {}},
-        {"block_rows": 0},
-        {"identity": None},
-    ],
-    ids=lambda change: "-".join(map(str, *change.items())),
-)
-def test_records_of_another_kind_are_refused(cluster_client, folder, change):
-    record = folder / "features.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | change))
-    with pytest.raises(ValueError, match=r"`path` must be a whole file .*features.json"):
-        load_features(folder, client=cluster_client).save(folder)
 
 
 # -- several processes at once -----------------------------------------------------------------------

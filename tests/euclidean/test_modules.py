@@ -135,19 +135,11 @@ def test_bad_input_is_refused(points):
         module(torch.zeros(5, 2))
     with pytest.raises(TypeError, match="`x` must have the module's dtype"):
         module.float()(points)
-    with pytest.raises(TypeError, match="`x` must have the module's dtype"):
-        module(points.int())
     with pytest.raises(TypeError, match="`x` must be a torch tensor"):
         module(points.numpy())
     with pytest.raises(ValueError, match="`features` must be fitted"):
         FourierModule.from_features(FourierFeatures(4))
-    with pytest.raises(ValueError, match="`dimension` must be at least 1"):
-        FourierModule(0)
-    with pytest.raises(ValueError, match="`n_frequencies`"):
-        FourierModule(3, 0)
     with pytest.raises(ValueError, match="even"):
         LaplaceModule(3, 5)
-    with pytest.raises(ValueError, match="`readout`"):
-        FourierModule(3, 4, readout="single")
     with pytest.raises(TypeError, match="`train_frequencies`"):
         FourierModule(3, 4, train_frequencies="yes")

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from graphrf.euclidean import pair_means
-from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import (
     ensemble_conformity,
     fourier_mse,
@@ -94,39 +94,6 @@ def test_conformity_grows_with_the_cosine_and_is_infinite_beyond_float64():
     assert values == sorted(values)
     assert values[1] == rf_conformity(1.5, 5, directions="simplex")
     assert rf_conformity(40.0, 5, directions="iid") == np.inf
-
-
-def test_the_orthogonality_gap_of_positive_features_is_the_corrected_equation_25():
-    # With 2^k k! in the denominator; without 2^k the printed form is negative.
-    x, y, d, m = np.full(4, 0.25), np.full(4, 0.15), 4, 3
-    v2, prefactor = float(np.sum((x + y) ** 2)), math.exp(-2 * float(x @ x + y @ y)) * (m - 1) / m
-    k = np.arange(60)
-    ratio = np.exp(
-        special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
-    )
-    gap = prefactor * (math.exp(v2) - np.sum(v2**k / (2.0**k * special.factorial(k)) * ratio))
-    printed = prefactor * (math.exp(v2) - np.sum(v2**k / special.factorial(k) * ratio))
-    mse = {
-        name: float(laplace_mse(x, y, m, directions=name, norms="iid", antithetic=False))
-        for name in ("iid", "orthogonal")
-    }
-    assert mse["iid"] - mse["orthogonal"] == pytest.approx(gap, rel=1e-9)
-    assert printed < 0 < gap
-
-
-def test_the_orthogonality_gap_of_fourier_features_is_equation_26():
-    for d, m in ((2, 2), (5, 4), (64, 64)):
-        for z in (0.4, 1.0, 2.0):
-            k = np.arange(120)
-            log_ratio = (
-                special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
-                - special.gammaln(k + 1) + k * math.log(z * z / 2)
-            )  # fmt: skip
-            gap = (m - 1) / m * (math.exp(-z * z) - np.sum((-1.0) ** k * np.exp(log_ratio)))
-            iid, orthogonal = (
-                float(fourier_mse(z, d, m, directions=name, norms="iid")) for name in ("iid", "orthogonal")
-            )
-            assert iid - orthogonal == pytest.approx(gap, abs=1e-12)
 
 
 # Pairs: special functions, densities
@@ -244,16 +211,6 @@ def test_norm_couplings_are_ordered_as_the_theorems_say():
         assert pnc < iid < pm
     plain, antithetic = (float(laplace_mse(x, y, 6, antithetic=flag)) for flag in (False, True))
     assert antithetic < plain
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_paired_features_win_where_the_kernel_squared_exceeds_half_the_kernel_at_twice_the_distance(name):
-    kernel = stationary_kernel(name)
-    for z in (0.1, 0.7, 1.5, 3.0):
-        paired = float(fourier_mse(z, 4, 8, kernel=name, directions="iid", norms="iid"))
-        phased = float(fourier_mse(z, 4, 16, kernel=name, directions="iid", norms="iid", readout="phased"))
-        assert (paired <= phased) == bool(kernel(z) ** 2 >= kernel(2 * z) / 2)
-        assert phased - paired == pytest.approx((kernel(z) ** 2 - kernel(2 * z) / 2) / 16, abs=1e-12)
 
 
 def test_blocks_and_parts_of_blocks_add_up():

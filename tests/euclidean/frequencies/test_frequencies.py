@@ -84,16 +84,6 @@ def test_simplex_plus_lowers_the_resultant_and_keeps_norms():
     np.testing.assert_allclose(np.linalg.norm(simplex_plus(norms, start), axis=1), 1.0)
 
 
-def test_updating_simplex_plus_all_at_once_would_raise_the_resultant():
-    norms = np.sqrt(np.random.default_rng(0).chisquare(16, size=16))
-    w = simplex(16) * norms[:, None]
-    start = np.linalg.norm(w.sum(0))
-    for _ in range(20):
-        rest = w.sum(0) - w
-        w = -norms[:, None] * rest / np.linalg.norm(rest, axis=1, keepdims=True)
-    assert np.linalg.norm(w.sum(0)) > start
-
-
 def test_haar_matrices_are_orthogonal_and_their_first_entry_has_both_signs():
     q = haar(200, 3, np.random.default_rng(0))
     np.testing.assert_allclose(q @ q.transpose(0, 2, 1), np.broadcast_to(np.eye(3), q.shape), atol=1e-12)

@@ -21,7 +21,6 @@ from graphrf.euclidean.gp.weight_space import (
     evidence_by_sums,
     total_sums,
 )
-from graphrf.euclidean.kernels import stationary_kernel
 
 SCALE, NOISE, LENGTHSCALE = 1.7, 0.3, np.array([0.8, 1.6])
 FIXED = {"lengthscale": LENGTHSCALE, "output_scale": SCALE, "noise": NOISE}
@@ -76,25 +75,6 @@ def test_another_draw_of_frequencies_is_another_model():
     features = FourierFeatures(12, lengthscale=LENGTHSCALE, seed=6).fit(x)
     gp = SparseSpectrumGPRegressor(12, seed=5, **FIXED).fit(x, y)
     assert np.abs(gp.predict(x) - dense(x, y, x, feature_gram(features))[0]).max() > 1e-3
-
-
-@pytest.mark.parametrize("kernel", ["gaussian", "matern52"])
-def test_many_features_recover_the_exact_gp(kernel):
-    x, y = data(50)
-    x_new = data(20, seed=1)[0]
-    law = stationary_kernel(kernel)
-    exact_mean, exact_std, _, exact = dense(x, y, x_new, lambda a, b: law.gram(a, b, lengthscale=LENGTHSCALE))
-    errors = []
-    for m in (50, 20_000):
-        gp = SparseSpectrumGPRegressor(m, kernel=kernel, seed=0, **FIXED).fit(x, y)
-        mean, std = gp.predict(x_new, return_std=True)
-        errors.append([
-            np.abs(mean - exact_mean).max(), np.abs(std - exact_std).max(),
-            abs(gp.log_marginal_likelihood_ - exact),
-        ])  # fmt: skip
-    assert (np.array(errors[1]) < [0.03, 0.02, 0.5]).all()
-    # errors fall as m^-1/2, by 20 here
-    assert (np.array(errors[1]) < np.array(errors[0]) / 3).all()
 
 
 @pytest.mark.parametrize("n", [10, 60])
@@ -199,23 +179,6 @@ def test_several_outputs_share_hyperparameters_and_add_their_likelihoods():
     total = sum(each.log_marginal_likelihood_ for each in single)
     assert gp.log_marginal_likelihood_ == pytest.approx(total, abs=1e-8)
     assert gp.sample(x[:3], 2, seed=0).shape == (2, 3, 2)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"lengthscale": "shared", "n_starts": 2},
-        {"directions": "sobol", "norms": None},
-        {"directions": "simplex", "norms": "iid", "kernel": "matern32"},
-        {"directions": "orthogonal-hd"},
-    ],
-    ids=["shared", "sobol", "simplex", "hd"],
-)
-def test_kernels_directions_and_a_shared_lengthscale_are_accepted(settings):
-    x, y = data(80)
-    gp = SparseSpectrumGPRegressor(32, seed=0, **settings).fit(x, y)
-    assert np.sqrt(np.mean((gp.predict(x) - y) ** 2)) < 0.5 * y.std()
-    assert np.shape(gp.lengthscale_) == (() if "lengthscale" in settings else (2,))
 
 
 # -- the door --------------------------------------------------------------------------------------

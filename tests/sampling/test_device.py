@@ -46,7 +46,7 @@ def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighte
 
 @pytest.mark.parametrize(
     ("name", "visits"),
-    [*((name, 10_000) for name in SAMPLERS), ("independent", 1), ("stratified", 40), ("cut", 40)],
+    [("independent", 1), ("stratified", 40), ("auto", 10_000), ("compressed", 10_000), ("cut", 40)],
 )
 def test_on_another_device_features_stay_there_and_are_the_same(name, visits, weighted_graph, monkeypatch):
     monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)  # all rows a block, one, some
@@ -86,14 +86,14 @@ def test_what_leaves_the_device_while_it_samples_are_sizes(karate):
 
 def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     # A pilot of sources without edges foretells next to nothing.
-    path = np.arange(5_000)
-    graph = grf.from_edges(path[:-1] + 5_000, path[1:] + 5_000, n_nodes=10_000)
+    path = np.arange(1_000)
+    graph = grf.from_edges(path[:-1] + 1_000, path[1:] + 1_000, n_nodes=2_000)
     sampler = grf.RandomWalks(4, grf.sampling.Truncated(3))
     monkeypatch.setattr("graphrf.sampling.job.expected_size", lambda *_: (1, 1))
     monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
     expected = sample_features(graph, sampler, seed=1)
     with SimulatedDevice():
-        monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", 5_000)
+        monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", 1_000)
         features = sample_features(graph, sampler, seed=1, device="meta", memory_limit=10**9)
         _assert_same(features.to("cpu"), expected)
 
@@ -132,10 +132,10 @@ def test_blocks_keep_to_a_share_of_the_memory_that_there_is(karate):
 
 @pytest.mark.parametrize("engine", ["numba", "torch"])
 def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
-    graph = grf.Graph(np.kron(np.eye(200), karate.adjacency.toarray()))
+    graph = grf.Graph(np.kron(np.eye(60), karate.adjacency.toarray()))
     sampler = grf.RandomWalks(32)
     features = sample_features(graph, sampler, seed=0, engine=engine)
-    with pytest.raises(MemoryError, match=r"features of 6800 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
+    with pytest.raises(MemoryError, match=r"features of 2040 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
         sample_features(graph, sampler, seed=0, engine=engine, memory_limit=features.nbytes)
     sample_features(graph, sampler, seed=0, engine=engine, memory_limit=40 * features.nbytes)
 

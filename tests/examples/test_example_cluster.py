@@ -34,4 +34,4 @@ def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp
     assert float(quality[quality.index("RMSE") + 1]) < 0.9
     module = example("cluster")
     expected = grf.sample_features(module.made(400, 0).graph, grf.RandomWalks(8), seed=0)
-    assert (grf.load_features(kept).matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0
+    assert (grf.features.load_features(kept).matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0

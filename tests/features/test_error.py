@@ -188,13 +188,13 @@ def test_a_hub_that_was_observed_is_told_by_a_gaussian_process():
     pytest.importorskip("sklearn")
     graph, nodes = _star(3000), np.arange(0, 3000, 60)
     sampler = grf.CompressedPowers(16)
+    options = {"method": "features", "optimize": False, "kernel": grf.Diffusion(2.0), "seed": 0}
     numerics = grf.gp.Numerics(sampler=sampler)
-    options = {"optimize": False, "kernel": grf.Diffusion(2.0), "numerics": numerics, "seed": 0}
-    regressor = grf.GraphGPRegressor(graph, method="features", noise=0.1, output_scale=1.0, **options)
+    regressor = grf.GraphGPRegressor(graph, noise=0.1, output_scale=1.0, numerics=numerics, **options)
     y = np.random.default_rng(0).standard_normal(nodes.size)
     assert len(_told(lambda: regressor.fit(nodes, y))) == 1
     assert not _told(lambda: regressor.fit(nodes[1:], y[1:]))
-    classifier = grf.GraphGPClassifier(graph, method="features", **options)
+    classifier = grf.GraphGPClassifier(graph, sampler=sampler, **options)
     assert len(_told(lambda: classifier.fit(nodes, y > 0))) == 1
 
 

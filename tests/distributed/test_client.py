@@ -93,11 +93,6 @@ def test_workers_that_map_more_than_they_may_are_warned_of(cluster_client):
     clients.warn_of_mapped(cluster_client, 1000)  # warnings are errors here
 
 
-def test_workers_that_nobody_watches_may_map_anything(cluster_client, monkeypatch):
-    monkeypatch.setattr(clients, "_is_watched", lambda: False)
-    clients.warn_of_mapped(cluster_client, 2**60)
-
-
 def test_workers_that_die_again_and_again_end_the_attempts(cluster_client, monkeypatch):
     monkeypatch.setattr(clients, "_PAUSE", 0.0)
     tries = []

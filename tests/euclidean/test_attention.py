@@ -89,14 +89,6 @@ def test_rows_without_a_key_are_zero():
     torch.testing.assert_close(weights[1].sum(-1), torch.ones(1, 5))
 
 
-def test_long_vectors_stay_finite():
-    query, key, value = tokens(1, 2, 100, 8, scale=60.0)
-    for is_causal in (False, True):
-        out = PerformerAttention(8, seed=0)(query, key, value, is_causal=is_causal)
-        assert out.isfinite().all()
-        assert out.abs().max() <= value.abs().max() * (1 + 1e-5)
-
-
 def test_gradients_reach_queries_keys_and_values():
     given = [x.requires_grad_() for x in tokens(1, 2, 5, 3, dtype=torch.float64)]
     for is_causal in (False, True):

@@ -187,11 +187,7 @@ def test_bad_points_are_refused(kind):
     holes[3, 1] = np.nan
     with pytest.raises(ValueError, match="contains NaN"):
         fitted.transform(holes)
-    for value in (float("nan"), float("inf")):
-        holes[3, 1] = value
-        with pytest.raises(ValueError, match="`X` must be finite, got NaN or infinity"):
-            fitted.transform(torch.tensor(holes))
-    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
-        fitted.transform(x[0])
+    with pytest.raises(ValueError, match="`X` must be finite, got NaN or infinity"):
+        fitted.transform(torch.tensor(holes))
     with pytest.raises(TypeError, match="`X` must be real"):
         fitted.transform(torch.tensor(x, dtype=torch.complex128))

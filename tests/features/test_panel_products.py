@@ -227,12 +227,3 @@ def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
             multiply(np.array([0.5]), wrong)
     with pytest.raises(TypeError, match=f"`{name}` must hold real numbers"):
         multiply(np.array([0.5]), np.ones(size, complex))
-
-
-def test_gradients_of_unlike_numbers_of_columns_are_refused() -> None:
-    factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES)
-    for x, y in ((3, 1), (1, 3)):
-        with pytest.raises(ValueError, match=f"as many columns as `x`, got {y} for {x}"):
-            factor.grad_f(np.ones((N_NODES, x)), np.ones((N_ROWS, y)))
-    one = factor.grad_f(np.ones((N_NODES, 1)), np.ones((N_ROWS, 1)))
-    np.testing.assert_array_equal(factor.grad_f(np.ones(N_NODES), np.ones((N_ROWS, 1))), one)

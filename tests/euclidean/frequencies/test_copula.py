@@ -117,13 +117,11 @@ def test_a_copula_is_learned_in_any_mode_of_the_caller(mode):
 @pytest.mark.parametrize(
     ("matrix", "match"),
     [
-        (np.ones((2, 3)), "`cholesky` must be square"),
         ([[1.0, 0.5], [0.0, 1.0]], "lower triangular"),
         ([[1.0, 0.0], [-1.0, 0.0]], "positive diagonal"),
         ([[1.0, 0.0], [0.5, 0.5]], "rows of norm 1"),
-        ([[np.nan]], "`cholesky` must be finite"),
     ],
-    ids=["oblong", "upper", "singular", "norm", "nan"],
+    ids=["upper", "singular", "norm"],
 )
 def test_bad_factors_are_named(matrix, match):
     with pytest.raises(ValueError, match=match):

@@ -96,11 +96,9 @@ def test_w2_takes_singular_covariances():
     ("changed", "message"),
     [
         ({"mean0": [[0.0, 0.0]]}, "`mean0` must be a vector"),
-        ({"mean1": [0.0, np.nan]}, "`mean1` must be finite"),
         ({"cov0": np.eye(3)}, r"`cov0` must have shape \(2, 2\)"),
         ({"cov1": [[1.0, 0.5], [0.0, 1.0]]}, "`cov1` must be symmetric"),
         ({"cov1": [[1.0, 2.0], [2.0, 1.0]]}, "`cov1` must be positive"),
-        ({"cov1": np.full((2, 2), np.inf)}, "`cov1` must be finite"),
         ({"mean1": [0.0], "cov1": [[1.0]]}, "`mean1` must"),
     ],
 )
@@ -108,11 +106,3 @@ def test_what_does_not_fit_is_refused(divergence, changed, message):
     given = {"mean0": [0.0, 0.0], "cov0": np.eye(2), "mean1": [0.0, 0.0], "cov1": np.eye(2)}
     with pytest.raises(ValueError, match=message):
         divergence(**{**given, **changed})
-
-
-def test_a_jitter_is_a_number_at_least_0():
-    one = np.eye(1)
-    with pytest.raises(TypeError, match="`jitter` must be a number"):
-        gaussian_kl([0.0], one, [0.0], one, jitter="small")
-    with pytest.raises(ValueError, match="`jitter` must be at least 0"):
-        gaussian_kl([0.0], one, [0.0], one, jitter=-1.0)

@@ -84,7 +84,7 @@ def _numerical(gain, variance):
         table = np.concatenate([[1.0], np.cumprod(1.0 / (1.0 + np.exp(-logits)))])
         return (variance + np.sum(gain[1:] * (1 / table[1:] - 1))) * table.sum()
 
-    starts = itertools.product([-1.0, 1.0, 6.0], repeat=min(gain.size - 1, 3))
+    starts = itertools.product([-1.0, 6.0], repeat=min(gain.size - 1, 3))
     return min(
         minimize(objective, np.resize(start, gain.size - 1), method="Nelder-Mead", options={
             "maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-10, "fatol": 1e-14,

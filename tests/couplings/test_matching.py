@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
+from graphrf.couplings import quantiles
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.couplings.pagerank_cost import pagerank_cost
@@ -126,6 +127,15 @@ def test_probes_of_which_nothing_is_left_take_no_share_of_the_density():
     assert points.size < 9  # some probes were such
     assert 1500 * weights @ points == pytest.approx(1498, rel=1e-12)
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
+    survival = Survival.geometric(0.4)
+    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 4)
+    ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
+    whole = tile_products(coefficients, graph.walk_matrix(), *ends)
+    monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
+    np.testing.assert_allclose(tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13)
 
 
 def test_sampled_pairs_average_to_the_mean_over_all(graph):

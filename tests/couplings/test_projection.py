@@ -54,6 +54,13 @@ def test_projected_costs_are_unbiased_for_the_true_ones_and_shared_vectors_are_n
         assert_unbiased(_estimates(spectrum, permutations, _SharedVectors), truth, n0=500)
 
 
+def test_blocks_of_projections_are_averaged_over_all_of_them(spectrum):
+    # More than one block, the last one short: the mean of so many is within 8 / sqrt(5000) of the truth.
+    permutation = np.arange(7)
+    truth = float(spectral_form(*spectrum)(permutation))
+    assert projected_form(*spectrum, 5000, np.random.default_rng(3))(permutation) == pytest.approx(truth, rel=0.2)
+
+
 def test_projection_candidates_gain_nearly_all_that_permutations_can(spectrum):
     cost = spectral_form(*spectrum)
     best = float(cost(solve_exhaustive(cost)))

@@ -68,6 +68,16 @@ def test_the_module_multiplies_with_the_weights(is_causal):
     torch.testing.assert_close(attention(query, key, value, **options), weights @ value, rtol=0, atol=1e-12)
 
 
+def test_values_and_lengths_may_differ_from_those_of_queries():
+    query, _, _ = tokens(2, 3, 9, 4)
+    _, key, _ = tokens(2, 3, 20, 4)
+    value = tokens(2, 3, 20, 7)[2]
+    attention = PerformerAttention(4, seed=0)
+    assert attention(query, key, value).shape == (2, 3, 9, 7)
+    assert attention(query[0], key[0], value).shape == (2, 3, 9, 7)
+    assert attention(query[0, 0], key[0, 0], value[0, 0]).shape == (9, 7)
+
+
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_a_padding_mask_is_the_same_as_shorter_keys(is_causal):
     query, key, value = tokens(2, 3, 30, 4)

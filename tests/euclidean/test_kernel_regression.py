@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from graphrf.euclidean import kernel_regression
 from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
@@ -125,6 +127,20 @@ def test_far_from_all_points_the_nearest_decides():
     assert probabilities.tolist() == [[0, 0.5, 0.5], [1, 0, 0]]
 
 
+def test_sparse_features_and_pipelines_serve():
+    x, labels, queries = blobs()
+    dense = KernelRegressionClassifier(Linear()).fit(x, labels)
+    thin = KernelRegressionClassifier(Linear(as_sparse=True)).fit(x, labels)
+    np.testing.assert_allclose(thin.predict_proba(queries), dense.predict_proba(queries), rtol=1e-12)
+    steps = make_pipeline(StandardScaler(), RBFSampler(random_state=0))
+    inside = KernelRegressionClassifier(steps).fit(x, labels)
+    outside = make_pipeline(StandardScaler(), KernelRegressionClassifier(RBFSampler(random_state=0))).fit(
+        x, labels
+    )
+    np.testing.assert_allclose(inside.predict_proba(queries), outside.predict_proba(queries), rtol=1e-10)
+    assert not hasattr(steps[0], "mean_")
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -157,3 +173,10 @@ def test_bad_data_are_refused():
         classifier.partial_fit(x[:1], labels[:1], classes=["red"])
     with pytest.raises(ValueError, match="continuous"):
         classifier.fit(x, x[:, 0])
+
+
+def test_features_that_are_not_finite_are_refused():
+    x = np.array([[1e200], [1e200]])
+    classifier = KernelRegressionClassifier(Linear()).fit(x, ["a", "b"])
+    with pytest.raises(ValueError, match=r"sums of features.transform\(X\)` must be finite"):
+        classifier.predict(x)

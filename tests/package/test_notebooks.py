@@ -197,6 +197,17 @@ def test_a_table_fits_no_model_and_reads_no_eigenpairs(karate, monkeypatch):
     assert cells[cells.index("fitted") + 1] == "no"
 
 
+def test_a_table_asks_no_workers(shown):
+    features = pytest.importorskip("graphrf.distributed.features")
+    frame = shown["features"].frame
+    held = None  # where workers would be asked
+    there = features.DistributedFeatures(frame, None, [range(20), range(14)], held, dict)
+    assert repr(there) == "DistributedFeatures(34 nodes of 34, powers up to 48, 2 blocks)"
+    cells = _read(there).cells
+    assert "CompressedPowers" in " ".join(cells)
+    assert "non-zeros" not in cells
+
+
 def test_sklearn_keeps_its_own_page_of_a_fitted_regressor(karate):
     gp = grf.GraphGPRegressor(karate, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0)
     bundle = gp.fit([0, 33], [1.0, -1.0])._repr_mimebundle_()

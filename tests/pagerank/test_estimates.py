@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
+from graphrf.couplings import shipped_coupling
 from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
+from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.result import expected_l1_error
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
 from tests.pagerank.test_unbiased import IDS, SCHEMES
@@ -168,6 +170,13 @@ def test_intervals_cover_at_their_rate(
         hits.append((np.abs(result.scores - truth) <= wide).mean())
     rate, spread = np.mean(hits), np.std(hits, ddof=1) / np.sqrt(len(hits))
     assert abs(rate - 0.9) < 0.015 + 5 * spread
+
+
+def test_sigma_is_learned_for_what_is_estimated() -> None:
+    ends, visits = (length_law("sigma", 0.3, estimator) for estimator in ("endpoints", "visits"))
+    assert ends.coupling == shipped_coupling(0.3, "pagerank")
+    assert visits.coupling == shipped_coupling(0.3, "gram")
+    assert ends.coupling != visits.coupling
 
 
 def test_a_single_batch_has_no_standard_error() -> None:

@@ -206,6 +206,12 @@ def test_a_source_without_edges_keeps_everything(options: dict) -> None:
         assert result.residual[0] == 0
 
 
+def test_a_failure_beyond_floating_point_is_as_good_as_none(clubs: grf.Graph) -> None:
+    truth = laws(clubs, 0.15)[11]
+    scores = local_pagerank(clubs, 11, delta=1e-20, failure=1e-305, seed=0).scores.toarray()[0]
+    assert np.all(np.abs(scores - truth) <= 0.5 * truth)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

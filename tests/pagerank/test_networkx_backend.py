@@ -237,6 +237,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def test_it_is_not_chosen_unless_asked(calls: list[str]) -> None:
+    nx.pagerank(nx.cycle_graph(2000))
+    assert calls == []
+
+
 def test_a_priority_chooses_it_for_graphs_worth_converting(calls: list[str]) -> None:
     with nx.config.backend_priority(algos=["graphrf"]):
         nx.pagerank(nx.cycle_graph(2000))
@@ -244,6 +249,13 @@ def test_a_priority_chooses_it_for_graphs_worth_converting(calls: list[str]) -> 
         nx.pagerank(nx.cycle_graph(20))
         nx.betweenness_centrality(nx.cycle_graph(2000), k=1)  # not ours: networkx goes on by itself
     assert calls == ["power"]
+
+
+def test_a_priority_never_chooses_an_estimate() -> None:
+    args = (nx.cycle_graph(2000),)
+    assert backend.should_run("pagerank", args, {}) is True
+    assert "estimates" in str(backend.should_run("pagerank", args, {"method": "walks"}))
+    assert "small" in str(backend.should_run("pagerank", (nx.cycle_graph(20),), {}))
 
 
 def test_what_it_refuses_goes_back_to_networkx() -> None:

@@ -117,6 +117,19 @@ def test_what_it_does_not_say_has_defaults(karate):
         grf.sample_features(grf.from_edges([0], [1], directed=True), PlainWalks())
 
 
+def test_a_gaussian_process_draws_with_it(karate, sampler):
+    pytest.importorskip("sklearn")
+    known = {"output_scale": 1.0, "noise": 0.1, "mean": "zero", "optimize": False}
+    model = grf.gp.GraphGPRegressor(
+        karate, kernel=KERNEL, method="features", numerics=grf.gp.Numerics(sampler=sampler), seed=0, **known
+    )
+    nodes = np.arange(0, 34, 2)
+    y = np.cos(nodes)
+    mean = model.fit(nodes, y).predict(np.arange(34))
+    assert np.isfinite(mean).all()
+    assert np.square(mean[nodes] - y).mean() < 0.5 * np.square(y).mean()
+
+
 def test_powers_without_multiply_adds_are_refused(karate):
     class Silent(PreparedDensePowers):
         def sample(self, sources):

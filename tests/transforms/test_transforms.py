@@ -177,6 +177,16 @@ def test_blocks_of_nodes_do_not_change_the_bits(transform, weighted_graph, monke
     assert all(not torch.is_tensor(value) or torch.equal(found[key], value) for key, value in expected.items())
 
 
+def test_a_seed_is_drawn_once_and_another_seed_gives_another_sample(karate):
+    data = as_data(karate)
+    drawn = AddReturnProbabilities(6, budget=4)
+    assert torch.equal(drawn(data).return_probabilities, drawn(data).return_probabilities)
+    zero, one = (AddReturnProbabilities(6, budget=4, seed=seed)(data).return_probabilities for seed in (0, 1))
+    assert not torch.equal(zero, one)
+    left, right = (AddRandomFeatures(HEAT, dim=4, seed=seed)(data).random_features for seed in (0, 1))
+    assert not torch.equal(left, right)
+
+
 @every_transform
 def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
     named = as_data(weighted_graph)

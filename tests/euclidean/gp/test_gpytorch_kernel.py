@@ -143,6 +143,15 @@ def test_a_batch_has_independent_frequencies_and_is_the_stack_of_its_members():
     torch.testing.assert_close(alone.frequencies, kernel.frequencies[0, 0].float())
 
 
+def test_batches_of_points_share_the_frequencies():
+    kernel = RandomFeatureKernel(2, 4, seed=0).double()
+    x = torch.stack([data(5, seed=seed)[0] for seed in range(3)])
+    with torch.no_grad():
+        whole = kernel(x).to_dense()
+        for part, each in zip(whole, x, strict=True):
+            torch.testing.assert_close(part, kernel(each).to_dense())
+
+
 @pytest.mark.parametrize("m", [4, 40], ids=["low rank", "full rank"])
 def test_sums_of_kernels_of_different_batches_are_those_of_their_members(m):
     x, _ = data(30)

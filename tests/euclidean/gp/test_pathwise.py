@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import Nystroem
 
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.gp import pathwise
@@ -132,6 +133,14 @@ def test_with_features_that_give_the_kernel_both_posteriors_are_exact():
     assert_same(weight_space_moments(features, X, Y, ASKED, **ALONE), *exact, atol=1e-12)
     few = decoupled_moments(Few(), "gaussian", X, Y, ASKED, **SETTINGS)
     assert np.abs(few.covariance - exact.covariance).max() > 0.1
+
+
+def test_features_of_scikit_learn_serve():
+    everything = np.vstack([X, ASKED])
+    features = Nystroem(kernel="rbf", gamma=2.0, n_components=12, random_state=0).fit(everything)
+    settings = {**SETTINGS, "lengthscale": 0.5}
+    exact = exact_moments("gaussian", X, Y, ASKED, **settings)
+    assert_same(decoupled_moments(features, "gaussian", X, Y, ASKED, **settings), *exact, atol=1e-8)
 
 
 # -- draws ---------------------------------------------------------------------------------------

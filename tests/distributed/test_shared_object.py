@@ -9,7 +9,6 @@ import os
 import pickle
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +21,6 @@ from graphrf._base.files.atomic import version
 from graphrf.distributed import shared_object
 from graphrf.distributed.shared_object import SharedObject
 from tests.distributed.helpers import require_same, weighted
-from tests.support.same_features import changed
 
 
 def _frozen(array):
@@ -311,25 +309,6 @@ def test_features_and_prepared_samplers_travel(folder, kind):
             _travelled(sent).content().sample(np.arange(50)), prepared.sample(np.arange(50)), strict=True
         ):
             np.testing.assert_array_equal(one, other)
-
-
-def test_samplers_of_a_class_that_only_this_process_has_travel(cluster_client):
-    @dataclass(frozen=True)
-    class Own:
-        inner: grf.RandomWalks
-
-        laplacian = "normalized"
-
-        @property
-        def survival(self):
-            return self.inner.survival
-
-        def prepare(self, graph, seed):
-            return self.inner.prepare(graph, seed + 1)
-
-    graph = weighted()
-    found = grf.distributed.sample_features(graph, Own(grf.RandomWalks(4)), client=cluster_client, seed=0)
-    require_same(found.gather(), changed(grf.sample_features(graph, grf.RandomWalks(4), seed=1), seed=0))
 
 
 def test_mapped_arrays_are_not_private_memory_of_a_worker(cluster_client, tmp_path):

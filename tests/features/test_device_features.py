@@ -25,7 +25,6 @@ LENGTH = 9
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
     "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
-    "exact powers": grf.sampling.ExactPowers(LENGTH),
     "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
     "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
 }
@@ -89,16 +88,6 @@ def test_what_is_numpy_is_that_of_the_host(features, tmp_path):
     device.save(tmp_path / "device.npz")
     features.save(tmp_path / "host.npz")
     assert (tmp_path / "device.npz").read_bytes() == (tmp_path / "host.npz").read_bytes()
-
-
-def test_the_record_is_fetched_once_when_it_is_asked_for_and_is_read_only(features):
-    device = with_tensors(features)
-    assert not fetched(device)
-    record = device.record
-    assert fetched(device)
-    assert device.record is record
-    assert not any(array.flags.writeable for array in record.arrays().values())
-    assert same(features, device)
 
 
 # -- rows, places, pickles -------------------------------------------------------------------------
@@ -235,18 +224,6 @@ def test_a_gpu_has_the_bits_of_the_host(features, gpu):
     np.testing.assert_array_equal(device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data)
     assert same(features.take([7, 3, 3]), device.take([7, 3, 3]))
     assert same(features, device.to("cpu"))
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_what_is_sampled_on_a_device_stays_there(name, grid):
-    expected = grf.sample_features(grid, SAMPLERS[name], seed=1)
-    with SimulatedDevice() as simulated:
-        device = grf.sample_features(grid, SAMPLERS[name], seed=1, device="meta")
-        assert device.device == "meta"
-        # the walk matrix goes there, with its self-loops of the combinatorial one
-        assert simulated.largest("to") <= 2 * grid.n_edges + grid.n_nodes
-        assert simulated.largest("from") <= 200  # sizes
-    assert same(expected, device.to("cpu"))
 
 
 # -- passes over the visits ------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def dense(table: node_table.Table, used: int, column: int, n_nodes: int) -> np.n
 
 
 @pytest.mark.parametrize("make_graph", GRAPHS)
-@pytest.mark.parametrize("p_halt", [0.01, 0.15, 0.9])
-@pytest.mark.parametrize("limit", [0.2, 1e-3, 1e-7])
+@pytest.mark.parametrize("p_halt", [0.01, 0.9])
+@pytest.mark.parametrize("limit", [0.2, 1e-5])
 def test_pushing_keeps_reserve_plus_what_the_residual_leads_to(
     make_graph: Callable[[], grf.Graph], p_halt: float, limit: float
 ) -> None:
@@ -157,8 +157,8 @@ def transform(a: np.ndarray, p_halt: float, back: float) -> np.ndarray:
     return (np.exp(a * p_halt) * (1 - back) / (1 - back * np.exp(a * p_halt)) - 1) / mean
 
 
-@pytest.mark.parametrize("p_halt", [1e-3, 0.01, 0.05, 0.15, 0.3, 0.6, 0.9, 0.999])
-@pytest.mark.parametrize("loop", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("p_halt", [1e-3, 0.05, 0.3, 0.9, 0.999])
+@pytest.mark.parametrize("loop", [0.0, 0.1, 1.0])
 def test_visits_have_the_bounded_transform_behind_the_guarantee(p_halt: float, loop: float) -> None:
     spread = visit_spread(p_halt, loop)
     most = (1 - p_halt) * (loop + (1 - loop) * (1 - p_halt))
@@ -228,7 +228,7 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
 # -- the best ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 50, 400, 500])
+@pytest.mark.parametrize("k", [1, 50, 500])
 def test_the_best_are_in_order_and_ties_go_to_the_first_node(k: int) -> None:
     rng = np.random.default_rng(k)
     used = 400

@@ -227,13 +227,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
 
 
 class SeriesFeatureMap(FeatureMap):
-    r"""Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
+    """Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
 
     Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), so that
-    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is).
-
-    Cost: n times the products that K takes, and n N numbers. For draws at all nodes of a large graph
-    `graphrf.apply_root` needs one column and no matrix.
+    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is). Cost: n times the
+    products that K takes, and n N numbers. For draws at all nodes of a large graph `graphrf.apply_root` needs one
+    column and no matrix.
     """
 
     def __init__(self, kernel: MaternSeriesKernel) -> None:

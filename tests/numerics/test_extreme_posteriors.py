@@ -134,16 +134,6 @@ def test_the_preconditioner_of_a_covariance_that_is_rounding_is_the_noise():
     np.testing.assert_array_equal(precondition(np.ones((2, 1))), [[0.5], [0.25]])
 
 
-def test_the_exact_process_warns_of_eigenvalues_that_rounding_has_lost():
-    graph = grf.Graph(GRAPHS["weights from 1e-12 to 1e12"])
-    settings = {"optimize": False, "output_scale": 1.0, "noise": 0.1}
-    with pytest.warns(UserWarning, match="its matrix may be off by .* of its norm"):
-        fitted(
-            "exact", graph, [0, 1], [0.0, 1.0], kernel=grf.Diffusion(1.0, laplacian="combinatorial"), **settings
-        )
-    fitted("exact", graph, [0, 1], [0.0, 1.0], kernel=grf.Diffusion(1.0), **settings)
-
-
 @pytest.mark.parametrize(
     ("covariate", "message"),
     [

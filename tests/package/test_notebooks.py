@@ -206,14 +206,6 @@ def test_a_huge_mapped_graph_is_not_read():
     assert "14.6 TiB, on disk" in cells
 
 
-def test_a_table_fits_no_model_and_reads_no_eigenpairs(karate, monkeypatch):
-    gp = grf.GraphGPRegressor(karate)
-    monkeypatch.setattr(np.linalg, "eigh", None)
-    assert "not fitted" in repr(gp)
-    cells = _read(gp).cells
-    assert cells[cells.index("fitted") + 1] == "no"
-
-
 def test_a_table_asks_no_workers(shown):
     features = pytest.importorskip("graphrf.distributed.features")
     frame = shown["features"].frame

@@ -17,29 +17,14 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 @dataclass(frozen=True)
 class Axis:
-    """A kernel, and the hyperparameter of it that varies on the grid.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    name : str
-        Of the hyperparameter; "" if there is none.
-    others : tuple of str
-        Hyperparameters that are trained, too.
-    ranges : dict
-        Of all of them: (low, high).
-    unit : float
-        Of the hyperparameter.
-    is_cut : bool
-        Whether longer lengthscales are not served.
-    """
+    """A kernel and the hyperparameter of it that varies on the grid."""
 
     kernel: Kernel
-    name: str
-    others: tuple[str, ...]
-    ranges: dict[str, tuple[float, float]]
-    unit: float
-    is_cut: bool
+    name: str  # "" without a hyperparameter
+    others: tuple[str, ...]  # further trained hyperparameters
+    ranges: dict[str, tuple[float, float]]  # (low, high) of each trained hyperparameter
+    unit: float  # unit of the hyperparameter on the grid
+    is_cut: bool  # longer lengthscales are not served
 
     @classmethod
     def of(cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]) -> Axis:
@@ -62,10 +47,7 @@ class Axis:
 
     @property
     def _points(self) -> np.ndarray:
-        """The values as a search has them: logarithms, of lengthscales and of the odds of shares.
-
-        Fourteen; of lengthscales those from 0.3 to 100 units, or in such steps to the longest that is served.
-        """
+        """Fourteen grid values as logarithms (log odds of shares); lengthscales from 0.3 to 100 units."""
         ((low, high),) = self._parameters.box
         if self.name != "lengthscale":
             return np.linspace(low, high, 14)

@@ -73,7 +73,7 @@ class _Evaluated(NamedTuple):
 
 
 def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
-    """The posterior of the hyperparameters of a problem that has some to learn; `step` is called for each kernel.
+    """The posterior of a problem's unknown hyperparameters; `step` is called for each kernel.
 
     Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
     """
@@ -89,10 +89,7 @@ def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
 
 
 def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n places that stand for weighted ones, and how many n-ths of the weight each stands for.
-
-    Every stretch of places, in their order, with a share p of the weight holds n p of them, rounded up or down.
-    """
+    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
     cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
     found = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     return np.unique(order[np.minimum(found, order.size - 1)], return_counts=True)
@@ -211,10 +208,7 @@ class _Exploration:
         return _Evaluated(axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams)
 
     def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """The divisor of K before the output scale multiplies it.
-
-        With a trained output scale that is the mean variance at the nodes of the blocks, in whose unit y is known.
-        """
+        """The divisors of K; with a trained output scale, its mean variance at the nodes of the blocks."""
         if self._problem.output_scale is None:
             traces = sum(np.trace(own, axis1=1, axis2=2) for own in matrices)
             return np.asarray(traces / sum(own.shape[1] for own in matrices))
@@ -237,10 +231,7 @@ class _Exploration:
         return self._at(own, int(place), int(cell), 1.0)
 
     def _starts(self, own: _Evaluated) -> list[Hyperparameters]:
-        """The most probable ones without tempering, with little, some and much noise, the best first.
-
-        The density may have several maxima, of which a coarse grid shows one.
-        """
+        """The most probable cells with little, some and much noise, since there may be several maxima."""
         prior = own.log_posterior - self._temper * own.log_likelihood
         log = own.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
         found = []
@@ -252,10 +243,7 @@ class _Exploration:
         return [start for value, start in found if value > found[0][0] - 6.0]  # nats; others end lower
 
     def _points(self, found: Sequence[_Evaluated]) -> list[Hyperparameters]:
-        """About eight cells that stand for the posterior.
-
-        They are ordered by their noise, on which intervals at observed nodes depend more than on all else.
-        """
+        """About eight cells that represent the posterior, ordered by the noise, on which intervals depend most."""
         log = np.concatenate([own.log_posterior.ravel() for own in found])
         noises = np.concatenate(
             [np.broadcast_to(self._cells.noises, own.log_posterior.shape).ravel() for own in found]
@@ -282,10 +270,10 @@ class _Exploration:
         )
 
     def _with_noise_alone(self, points: list[Hyperparameters], log_factor: float) -> list[Hyperparameters]:
-        """Points with weights for a further one, for which y is its mean function and noise.
+        """The points, reweighted, and one at which y is its mean function and noise.
 
-        A rough kernel with little noise explains values that the graph does not as well as noise does, so noise
-        alone has a prior probability of its own.
+        A rough kernel with little noise explains unstructured values as well as noise does, so noise alone has a
+        prior probability of its own.
         """
         probability = self._probability_of_noise_alone(log_factor)
         if probability <= 0.02:  # not worth a posterior of its own

@@ -82,31 +82,16 @@ def _space(problem: LatentProblem, axis: Axis) -> LatentSpace:
 
 
 class _Sample(NamedTuple):
-    """Evaluated hyperparameters of kernels that share their K.
+    """Evaluated hyperparameters of kernels that share their K."""
 
-    Attributes
-    ----------
-    spaces : sequence of LatentSpace
-        Of each kernel.
-    which : ndarray of int, shape (n,)
-        The kernel of each point.
-    vectors : ndarray, shape (n, p)
-        Coordinates, with columns that a kernel does not use.
-    amplitudes : ndarray, shape (n,)
-    log_weights : ndarray, shape (n,)
-        Their logarithmic sum is the log evidence of all kernels, each of prior probability 1.
-    grams : Grams
-    log_mass_at_end : float
-        Of lengthscales near the longest that is served, if longer ones are not.
-    """
-
-    spaces: Sequence[LatentSpace]
-    which: np.ndarray
-    vectors: np.ndarray
+    spaces: Sequence[LatentSpace]  # one for each kernel
+    which: np.ndarray  # the kernel of each point
+    vectors: np.ndarray  # (n, p) coordinates, with columns that a kernel does not use
     amplitudes: np.ndarray
+    # their logarithmic sum is the log evidence of all kernels, each of prior probability 1
     log_weights: np.ndarray
     grams: Grams
-    log_mass_at_end: float
+    log_mass_at_end: float  # of lengthscales near the longest that is served, if longer ones are not
 
     def own(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
@@ -258,10 +243,7 @@ class _Exploration:
         ), sample.grams
 
     def _points(self, found: Sequence[_Sample]) -> list[Hyperparameters]:
-        """About eight points that stand for the posterior.
-
-        They are ordered by the likelihood's parameter, or else the output scale, on which intervals depend most.
-        """
+        """About eight points that represent the posterior, ordered by likelihood parameter or output scale."""
         log = np.concatenate([sample.log_weights for sample in found])
         last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
         chosen, counts = systematic(log, np.argsort(last, kind="stable"), POINTS)
@@ -309,20 +291,11 @@ def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
 
 
 class _Proposal(NamedTuple):
-    """A normal distribution near the points that the evidence favours; the prior is standard normal.
-
-    Attributes
-    ----------
-    middle : ndarray, shape (p,)
-    root : ndarray, shape (p, p)
-        The Cholesky factor of its covariance.
-    shares : ndarray, shape (n,)
-        Of the points.
-    """
+    """A normal distribution near the points that the evidence favours; the prior is standard normal."""
 
     middle: np.ndarray
-    root: np.ndarray
-    shares: np.ndarray
+    root: np.ndarray  # (p, p) Cholesky factor of the covariance
+    shares: np.ndarray  # probabilities of the points
 
     @classmethod
     def of(cls, z: np.ndarray, log_evidence: np.ndarray) -> _Proposal:
@@ -351,11 +324,7 @@ class _Proposal(NamedTuple):
 
 
 def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
-    """n points that fill the unit cube of p dimensions evenly: Kronecker's sequence, shifted.
-
-    Source: Niederreiter 1992, "Random Number Generation and Quasi-Monte Carlo Methods", Ch. 3; the steps are
-    powers of the root of x^(p+1) = x + 1.
-    """
+    """n points that fill the unit cube of p dimensions: a shifted Kronecker sequence (Niederreiter 1992)."""
     root = 2.0
     for _ in range(60):
         root = (1 + root) ** (1 / (p + 1))

@@ -28,9 +28,9 @@ class LatentEvidence(Protocol):
         ...
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
-        """The evidence and its derivatives, -inf and zeros where it cannot be had.
+        """The evidence and its derivatives; -inf and zeros where it cannot be computed.
 
-        In the kernel's named hyperparameters, the logarithm of the output scale, and the logarithms of the
+        They are in the kernel's named hyperparameters, then the logarithms of the output scale and of the
         likelihood's unknown parameters.
         """
         ...
@@ -38,28 +38,14 @@ class LatentEvidence(Protocol):
 
 @dataclass
 class DenseEvidence:
-    """Evidence of independent blocks of observations, from the matrix K at the nodes of each.
-
-    Attributes
-    ----------
-    grams : sequence of Gram
-    responses : sequence of Responses
-    divisor : Divisor
-        K is divided by it before the output scale multiplies it.
-    spread : float
-        The prior deviation of the mean's coefficients.
-    unknown : tuple of str
-        Parameters of the likelihood.
-    step : callable, optional
-        Called at every evaluation.
-    """
+    """Evidence of independent blocks of observations, from the matrix K at the nodes of each."""
 
     grams: Sequence[Gram]
     responses: Sequence[Responses]
-    divisor: Divisor
+    divisor: Divisor  # of K before the output scale
     spread: float
-    unknown: tuple[str, ...]
-    step: Step | None = None
+    unknown: tuple[str, ...]  # parameters of the likelihood
+    step: Step | None = None  # called at every evaluation
 
     def amplitude(self, model: Model) -> float:
         return model.output_scale / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]

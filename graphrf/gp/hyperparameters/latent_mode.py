@@ -17,23 +17,12 @@ _IMPOSSIBLE = 1e25
 
 
 class LatentMode(NamedTuple):
-    """The maximum of evidence times prior.
-
-    Attributes
-    ----------
-    space : LatentSpace
-    model : Model
-    amplitude : float
-        The factor of the kernel as it is.
-    log_posterior : float
-        Up to a constant.
-    converged : bool
-    """
+    """The maximum of evidence times prior."""
 
     space: LatentSpace
     model: Model
-    amplitude: float
-    log_posterior: float
+    amplitude: float  # factor of the unscaled kernel
+    log_posterior: float  # up to a constant
     converged: bool
 
     @property

@@ -35,63 +35,30 @@ class Block(NamedTuple):
 
 
 class LikelihoodResult(NamedTuple):
-    """The best hyperparameters found.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    amplitude : float
-        The factor of the kernel as it is: output scale over divisor.
-    noise : float
-        Variance.
-    value : float
-        The log marginal likelihood of the observations that training saw, without the prior.
-    converged : bool
-        Whether the gradient is level to a tenth of a nat in the logarithms of the parameters.
-    point : ndarray
-        The parameters as the search has them.
-    ends : dict
-        Of each hyperparameter that ended where the search does: "smallest" or "largest".
-    """
+    """The best hyperparameters of a search."""
 
     kernel: Kernel
-    amplitude: float
+    amplitude: float  # factor of the unscaled kernel: output scale over divisor
     noise: float
-    value: float
-    converged: bool
-    point: np.ndarray
-    ends: dict[str, str]
+    value: float  # log marginal likelihood of the training observations, without the prior
+    converged: bool  # the gradient is below 0.1 in the logarithms of the parameters
+    point: np.ndarray  # the vector of the search
+    ends: dict[str, str]  # "smallest" or "largest" for hyperparameters at a bound of the search
 
 
 @dataclass
 class LikelihoodSearch:
-    """The search for the largest posterior density of the hyperparameters: marginal likelihood times prior.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Independent of each other but for the mean.
-    parameters : Parameters
-        Of the kernel.
-    output_scale, noise : float or None
-        None trains them.
-    divisor : Divisor
-    prior : HyperparameterPrior
-    unit, length_unit : float
-        Of variances and lengthscales.
-    step : callable, optional
-        Called for each evaluation.
-    """
+    """The search for the largest marginal likelihood times prior; blocks are independent but for their mean."""
 
     blocks: Sequence[Block]
     parameters: Parameters
-    output_scale: float | None
-    noise: float | None
+    output_scale: float | None  # None trains it
+    noise: float | None  # None trains it
     divisor: Divisor
     prior: HyperparameterPrior
-    unit: float
-    length_unit: float
-    step: Step | None = None
+    unit: float  # of variances
+    length_unit: float  # of lengthscales
+    step: Step | None = None  # called for each evaluation
 
     def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
         """The highest end of searches from some points; those less than 1 from the end of another are left out."""
@@ -119,9 +86,9 @@ class LikelihoodSearch:
     def _minimum(self, start: np.ndarray) -> tuple[float, bool, np.ndarray]:
         """The end of one search: `negative` there, whether its gradient is level, and the point.
 
-        The objective is that of a mean observation: then a first step, which is its gradient, stays near a start
-        that a grid chose among several maxima. A line search turns back from a number that is higher than all
-        before, but ends at inf.
+        The objective is divided by the number of observations: then a first step, which is its gradient, stays
+        near a start that a grid chose among several maxima. A line search turns back from a large number, but ends
+        at inf.
         """
         if not start.size:
             return 0.0, True, start
@@ -183,10 +150,7 @@ class LikelihoodSearch:
     # -- the objective -----------------------------------------------------------------------------
 
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log posterior density, up to a constant, and its gradient (or zeros).
-
-        It is inf where the covariance of the observations cannot be factored.
-        """
+        """Minus the log posterior density and its gradient (or zeros); inf if the covariance is singular."""
         if self.step is not None:
             self.step()
         kernel, output_scale, noise = self._model(vector)

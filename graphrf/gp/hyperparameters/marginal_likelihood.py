@@ -49,32 +49,14 @@ def log_marginal_likelihood(
 
     .. math:: -\tfrac12 r^\top A^{-1} r - \tfrac12 \log |A| - \tfrac m2 \log 2\pi
 
-    and the terms of repeated observations (`Observations`). The coefficients b of the mean's basis H maximise
-    the likelihood, so they do not enter the gradient; with M = (sum over outputs of a a^T - A^-1) / 2,
-    a = A^-1 r, the derivative in anything that moves A by dA is <M, dA>.
+    and the terms of repeated observations (`Observations`). The coefficients b maximise the likelihood, so they do
+    not enter the gradient: with M = (sum over outputs of a a^T - A^-1) / 2, a = A^-1 r, a change dA adds <M, dA>.
+    Several blocks share b and count as otherwise independent (a composite likelihood). `matrices` (m, m) and their
+    `derivatives` are those of each block; without derivatives there is no gradient. LinAlgError if an A is
+    singular to rounding. Cost: about m^3 multiply-adds a block.
 
-    Several blocks of observations count as independent of each other but for b, which they share: their sum
-    is then a composite likelihood, not the density of all.
-
-    Parameters
-    ----------
-    matrices : sequence of ndarray, shape (m, m) each
-        K at the distinct observed nodes of each block.
-    blocks : sequence of Observations
-    scale, noise : float
-        Output scale and noise variance, > 0.
-    derivatives : for each block a sequence of ndarray, shape (m, m) each
-        Derivatives of its matrix; without them there is no gradient.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If an A is not positive definite to rounding.
-
-    Notes
-    -----
-    Cost: about m^3 multiply-adds a block; source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9;
-    Varin, Reid and Firth 2011, "An overview of composite likelihood methods" (independent blocks).
+    Source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9; Varin, Reid and Firth 2011, "An overview of
+    composite likelihood methods".
     """
     factors, halves = [], []
     for matrix, block in zip(matrices, blocks, strict=True):

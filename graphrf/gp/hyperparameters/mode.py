@@ -51,10 +51,10 @@ def find_mode(
     *,
     warns: bool = False,
 ) -> Mode:
-    """The mode of likelihood times prior, without tempering, of one kernel.
+    """The mode of likelihood times prior of one kernel, without tempering; `warns` of a mode at a bound.
 
-    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes;
-    of more nodes it is that of blocks of 250. With `warns` a mode at a bound of the search is warned of.
+    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes,
+    in blocks of 250 above 250.
     """
     graph, seed, scale = problem.graph, problem.seed, problem.output_scale
     # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is reported.
@@ -98,10 +98,7 @@ def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) 
 def mode_divisor(
     graph: Graph, kernel: Kernel, normalize: bool, seed: int, precision: KernelPrecision | None
 ) -> Divisor:
-    """1, or the mean variance over all nodes: the divisor of K before an output scale multiplies it.
-
-    By a quadrature of the spectrum that is exact at the kernel where the search begins.
-    """
+    """The divisor of K: 1, or its mean variance, by a quadrature that is exact at `kernel`."""
     if not normalize:
         return unit_divisor()
     if not kernel.is_series:

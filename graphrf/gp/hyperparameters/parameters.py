@@ -33,18 +33,10 @@ def hyperparameter_range(
 
 
 class Parameters:
-    """Named hyperparameters within bounds, in coordinates x: log(theta) where the lower bound is positive.
+    """Named hyperparameters of a kernel within bounds, as coordinates.
 
-    Shares between 0 and 1 have the logarithm of theta / (1 - theta).
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The first guess; what is not named stays as it is there.
-    names : sequence of str
-        May be empty.
-    bounds : mapping
-        Of each: (low, high).
+    A coordinate is log(theta) where the lower bound is positive, and log odds for shares between 0 and 1. Other
+    hyperparameters keep the kernel's values.
     """
 
     def __init__(self, kernel: Kernel, names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> None:

@@ -24,7 +24,7 @@ def precision_likelihood(
 ) -> Likelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its gradient.
 
-    With P, A and f_hat as in `PrecisionPosterior`, and m distinct observed nodes,
+    With P, A and f_hat as in `PrecisionPosterior`,
 
     .. math:: \log |A| = \log |P| - \log |Q| + \log |D|, \quad
               r^\top A^{-1} r = \tfrac1a \hat f^\top Q \hat f + (r - S \hat f)^\top D^{-1} (r - S \hat f),
@@ -32,20 +32,9 @@ def precision_likelihood(
     .. math:: \partial \log |A| = \mathrm{tr}(P^{-1} \partial Q) - \mathrm{tr}(Q^{-1} \partial Q), \quad
               \partial (r^\top A^{-1} r) = \tfrac1a \hat f^\top \partial Q \hat f.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Hyperparameters whose derivatives are wanted, at a fixed amplitude; None: no gradient.
-
-    Returns
-    -------
-    Likelihood
-        `log_scale` is the derivative in log a.
-
-    Notes
-    -----
-    Two sparse factorisations, and for the gradient two selected inverses. The quadratic form is the least of its
-    kind, so that errors of f_hat enter it by their squares. Source: Rue and Held 2005, Sec. 2.3 and 2.4.
+    Derivatives are in the hyperparameters `names` at a fixed amplitude (None: no gradient), and in log a. Cost:
+    two sparse factorisations, and two selected inverses for the gradient. The quadratic form is a minimum, so that
+    errors of f_hat enter by their squares. Source: Rue and Held 2005, Sec. 2.3 and 2.4.
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise

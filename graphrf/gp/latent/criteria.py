@@ -23,9 +23,9 @@ class LeaveOneOut(NamedTuple):
     Attributes
     ----------
     log_density : ndarray, shape (m,)
-        log p(y_i | y_-i), also called the logarithm of CPO.
+        log p(y_i | y_-i), the logarithm of CPO.
     pit : ndarray, shape (m,), or None
-        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2: uniform for a calibrated model. NaN for censored times; None
+        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2, uniform for a calibrated model; NaN for censored times, None
         for a likelihood of your own without `distribution`.
     total : float
         The sum of log densities (elpd).
@@ -54,10 +54,8 @@ class Waic(NamedTuple):
 def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> LeaveOneOut:
     r"""Densities from cavity distributions: those of eta_i without the site of observation i.
 
-    Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`.
-
-    Source: Vehtari et al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent
-    variable models".
+    Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`. Source: Vehtari et
+    al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent variable models".
     """
     densities, transforms = [], []
     for point in points:

@@ -14,24 +14,12 @@ from graphrf.gp.terms.parameters import Parameter
 
 @dataclass(frozen=True)
 class Data:
-    """m observations y of eta + offset.
+    """m observations y of eta + offset."""
 
-    Attributes
-    ----------
-    y : ndarray, shape (m,) or (k, m)
-        As the likelihood takes them.
-    offset : ndarray, shape (m,)
-        The logarithm of the exposure.
-    likelihood : Likelihood
-        Its unknown parameters are trained.
-    unit : float
-        Of eta.
-    """
-
-    y: np.ndarray
-    offset: np.ndarray
-    likelihood: Likelihood
-    unit: float
+    y: np.ndarray  # (m,) or (k, m), as the likelihood takes them
+    offset: np.ndarray  # the logarithm of the exposure
+    likelihood: Likelihood  # its unknown parameters are trained
+    unit: float  # the unit of eta
 
     @property
     def responses(self) -> Responses:

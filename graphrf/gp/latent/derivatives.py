@@ -29,8 +29,7 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
-    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) with this
-    unit."""
+    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in this unit."""
     step = _STEP * unit
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)

@@ -160,8 +160,8 @@ class _Minimum(NamedTuple):
 def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> _Minimum:
     """The minimum of a function with its gradient, within a box.
 
-    It is divided by the size of its slope at the start: the first step is as long as the slope, and the search
-    does not come back from an impossible end of the range.
+    The function is divided by the norm of its gradient at the start: else the first step is as long as the
+    gradient, and may end where no factorisation succeeds.
     """
     unit = max(1.0, float(np.linalg.norm(negative(start)[1])))
 
@@ -190,10 +190,7 @@ class Likelihoods(NamedTuple):
 
 
 def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Likelihoods:
-    """Hyperparameters and coefficients that are most probable together; `search` is of the terms alone.
-
-    `start` and `scale` are the first coefficients and their deviations, by which the search is scaled.
-    """
+    """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`."""
     n = len(search.parameters)
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -217,10 +214,10 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
 
 
 def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
-    """Points that stand for the posterior, all that were weighed, and the logarithm of the integral over them.
+    """Points that represent the posterior, all weighted samples, and the logarithm of the integral over them.
 
     Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
-    fitted to the first; both are weighted by their mixture's density.
+    fitted to the first; both are weighted by the density of their mixture.
     """
     p = top.vector.size
     if not p:

@@ -17,15 +17,12 @@ _CONSTANT = 1e-8
 
 
 class Design(NamedTuple):
-    """The matrix of fixed effects, the names of its columns, and what makes it for other frames.
-
-    `specification` is None without fixed effects; `variables` are the columns of the frame that the formula reads.
-    """
+    """The matrix of fixed effects, the names of its columns, and the specification for other data frames."""
 
     matrix: np.ndarray
     names: tuple[str, ...]
-    specification: Any
-    variables: frozenset[str]
+    specification: Any  # None without fixed effects
+    variables: frozenset[str]  # columns that the formula reads
 
     @property
     def constant(self) -> np.ndarray | None:

@@ -39,26 +39,13 @@ _STEP = 1e-4
 
 
 class Mode(NamedTuple):
-    """The posterior mode for known hyperparameters.
-
-    Attributes
-    ----------
-    z : ndarray, shape (n,)
-    at : Derivatives
-        Of the log densities.
-    weights : ndarray, shape (m,)
-        W.
-    prior : Prior
-    factor : JointFactor
-        Of P.
-    log_evidence : float
-    """
+    """The posterior mode for known hyperparameters."""
 
     z: np.ndarray
-    at: Derivatives
-    weights: np.ndarray
+    at: Derivatives  # derivatives of the log densities
+    weights: np.ndarray  # W
     prior: Prior
-    factor: JointFactor
+    factor: JointFactor  # of P
     log_evidence: float
 
     def sites(self, joint: Joint) -> Sites:
@@ -69,7 +56,7 @@ class Mode(NamedTuple):
 def found(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Mode | None = None
 ) -> Mode:
-    """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method from another mode.
+    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
     """

@@ -190,11 +190,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         self._joint = self._joined([own.rows(frame) for own in bound])
 
     def _middle(self) -> np.ndarray:
-        """The middle of the coefficients' flat prior, as observations may be far from 0 beside their deviation.
-
-        It is that of the constant that the likelihood begins with, where the fixed effects have one; else, and of
-        priors that are given, it is 0.
-        """
+        """The prior mean of the coefficients: the first constant of the likelihood with a flat prior, else 0."""
         matrix = self._design.matrix
         ones = self._design.constant
         if ones is None or self.coefficient_deviation is not None:

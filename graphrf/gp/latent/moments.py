@@ -49,14 +49,7 @@ class JointPrior:
 
 
 class Moments(NamedTuple):
-    """The normal approximation for known hyperparameters.
-
-    Attributes
-    ----------
-    z : ndarray, shape (n,)
-    factor : JointFactor
-    approximation : Approximation
-    """
+    """The normal approximation for known hyperparameters."""
 
     z: np.ndarray
     factor: JointFactor

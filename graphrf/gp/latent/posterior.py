@@ -17,30 +17,14 @@ from graphrf.gp.terms.term import BoundTerm
 
 
 class Gaussian(NamedTuple):
-    """z ~ N(mean, S), for known hyperparameters.
-
-    Attributes
-    ----------
-    mean : ndarray, shape (n,)
-    factor : JointFactor
-        Of S^-1.
-    vector : ndarray
-        Coordinates of all hyperparameters.
-    likelihood : Likelihood
-    sites : Sites
-        Precisions and shifts of the rows of A.
-    fitted : Normal
-        Means and variances of eta at the observations.
-    log_evidence : float
-    settled : bool
-    """
+    """z ~ N(mean, S) for known hyperparameters."""
 
     mean: np.ndarray
-    factor: JointFactor
-    vector: np.ndarray
+    factor: JointFactor  # of S^-1
+    vector: np.ndarray  # coordinates of all hyperparameters
     likelihood: Likelihood
-    sites: Sites
-    fitted: Normal
+    sites: Sites  # precisions and shifts of the rows of A
+    fitted: Normal  # means and variances of eta at the observations
     log_evidence: float
     settled: bool
 

@@ -14,14 +14,7 @@ from graphrf.gp.terms.layout import Layout
 
 
 class PredictedRows(NamedTuple):
-    """eta = known z + sum_j s_j new_j e_j, with independent e_j.
-
-    Attributes
-    ----------
-    known : csr_array, shape (m, n)
-    extensions : list of (Extension, float)
-        And the deviation s_j of the term.
-    """
+    """eta = known z + sum_j s_j new_j e_j with independent e_j; `extensions` are pairs of new_j and s_j."""
 
     known: sp.csr_array
     extensions: list[tuple[Extension, float]]

@@ -41,15 +41,10 @@ class SavedModel:
     """`save` and `load` of a latent Gaussian model."""
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
+        """Write the graphs, the columns that the model reads, and the posterior to an .npz file, without pickle.
 
-        The file has the graphs, the columns that the model reads, and the posterior of hyperparameters.
-
-        Raises
-        ------
-        TypeError
-            For a likelihood of your own, priors that are not graphrf's, and levels that are neither text, numbers,
-            dates nor tuples of these.
+        The file appears whole or not at all. TypeError for a likelihood of your own, for priors that are not
+        graphrf's, and for levels that are neither text, numbers, dates nor tuples of these.
         """
         self._check_fitted()
         shared = _Shared([], [], [])
@@ -78,12 +73,9 @@ class SavedModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model that `save` wrote: it predicts as that one did; nothing is trained.
+        """The model that `save` wrote, with the same predictions; nothing is trained.
 
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If the file does not exist or is incomplete.
+        FileNotFoundError or ValueError if the file does not exist or is incomplete.
         """
         import pandas
 

@@ -89,15 +89,9 @@ class StudentT(Likelihood):
 
 @dataclass(frozen=True)
 class NormalNoise(Likelihood):
-    r"""Values with normal noise: y = f + scale e.
+    """Values with normal noise: y = f + scale e, e ~ N(0, 1)."""
 
-    Parameters
-    ----------
-    scale : float, optional
-        The standard deviation of the noise, in units of y; None trains it.
-    """
-
-    scale: float | None = None
+    scale: float | None = None  # in units of y; None trains it
     priors = MappingProxyType({"scale": (0.3, 4.0)})
     ranges = MappingProxyType({"scale": (1e-4, 10.0)})
 

@@ -51,10 +51,7 @@ def best(
     length_unit: float,
     step: Step | None = None,
 ) -> Best:
-    """The hyperparameters of the largest posterior density, by the exact likelihood and from a few starts.
-
-    `step` is called at every evaluation.
-    """
+    """The hyperparameters of the largest posterior density, from a few starts; `step` is called each time."""
     names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
     ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
@@ -98,13 +95,11 @@ def warn_of_no_information(result: Best, observations: Observations, fixed: Hype
 
 
 def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]:
-    """Hyperparameters that stand for their posterior, with probabilities: the best, and two along each axis.
+    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along each axis.
 
-    `temper` is the power of the posterior.
-
-    The axes are those of the posterior's curvature at the best. Along each of them the posterior is taken as two
-    halves of normal densities, of deviations at which it falls as they do; for a normal posterior the points have
-    its mean and covariance.
+    The axes are those of the curvature at the best. Along each of them the posterior is taken as two half-normal
+    densities, of deviations at which it falls as they do; a normal posterior has the mean and covariance of the
+    points.
     """
     mode, d = result.point, result.point.size
     if d == 0:

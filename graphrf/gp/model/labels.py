@@ -45,9 +45,9 @@ class Labels(NamedTuple):
 def checked_labels(
     labels: Any, n: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The classes of the labels of `n` nodes, sorted, which nodes have a label, and the place of each among them.
+    """The sorted classes of `n` labels, which nodes have a label, and the class number of each of these.
 
-    Missing labels and -1, scikit-learn's mark, mean that there is none; so does a weight of 0.
+    Missing labels, -1 (scikit-learn's mark) and a weight of 0 mean that there is none.
     """
     if n == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")

@@ -51,18 +51,10 @@ class Coefficients(NamedTuple):
 
 
 class Covariates(NamedTuple):
-    """Covariates that came with observations.
+    """Covariates that came with observations."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (N, b)
-        In rows of nodes that were not observed the mean of the others.
-    known : ndarray of bool, shape (N,)
-    names : tuple of str
-    """
-
-    values: np.ndarray
-    known: np.ndarray
+    values: np.ndarray  # (N, b), the mean of the others in rows of unobserved nodes
+    known: np.ndarray  # (N,)
     names: tuple[str, ...]
 
     @classmethod
@@ -96,30 +88,17 @@ class Covariates(NamedTuple):
 class MeanFunction(NamedTuple):
     """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
 
-    Covariates are centred and scaled at the observed nodes, so that their units and origin (metres above the sea,
-    grid coordinates of a country) cost no digits.
-
-    Attributes
-    ----------
-    basis : ndarray, shape (N, 0) for a zero mean, (N, 1 + b) with b covariates else
-        The first column is 1.
-    centre, width : ndarray, shape (b,)
-        Column 1 + k is (covariate k - centre[k]) / width[k].
-    names : tuple of str
-        Of the covariates.
+    Covariates are centred and scaled at the observed nodes, so that their units and origin cost no digits.
     """
 
-    basis: np.ndarray
-    centre: np.ndarray
+    basis: np.ndarray  # (N, 0) for a zero mean, else (N, 1 + b) with ones first
+    centre: np.ndarray  # (b,); column 1 + k is (covariate k - centre[k]) / width[k]
     width: np.ndarray
     names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, mean: Any, n_nodes: int, observed: np.ndarray, x: Covariates | None = None) -> MeanFunction:
-        """The basis of the setting `mean` for distinct observed nodes, and the covariates that came with them.
-
-        ValueError if these do not suffice.
-        """
+        """The basis of the setting `mean` for observed nodes and their covariates; ValueError if too few."""
         argument, covariates = "mean", checked_mean(mean, n_nodes)
         names = column_names(mean, covariates.shape[1])
         if x is not None:
@@ -187,10 +166,7 @@ class MeanFunction(NamedTuple):
         return basis
 
     def centred(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values less their mean, where there is a constant to take it up, and that mean, shape (p,).
-
-        What is left of rounding becomes 0, so that constant values are seen to be constant.
-        """
+        """Values less their mean if there is a constant, and that mean, (p,); remainders of rounding become 0."""
         offset = values.mean(axis=0) if self.basis.shape[1] else np.zeros(values.shape[1])
         rest = values - offset
         rest[np.abs(rest) <= 8 * np.finfo(np.float64).eps * np.abs(offset)] = 0.0

@@ -35,10 +35,9 @@ class SolverWarning(UserWarning):
 
 
 class Posterior:
-    r"""f + H beta given y = H beta + f + noise at the observed nodes u, with a flat prior on beta.
+    r"""f + H beta given y = H beta + f + noise at the observed nodes u, by rows F of the covariance.
 
-    The predictor is linear in y, with A = F_u F_u^T + D, D = diag(noise / counts), and rows F_u at the observed
-    nodes:
+    The predictor is linear in y, with A = F_u F_u^T + D, D = diag(noise / counts):
 
     .. math:: m_q = H_q \hat\beta + F_q F_u^\top A^{-1} (\bar y - H_u \hat\beta) = w_q^\top \bar y, \quad
               \hat\beta = (H_u^\top A^{-1} H_u)^{-1} H_u^\top A^{-1} \bar y.
@@ -53,23 +52,8 @@ class Posterior:
     .. math:: \Sigma_{qq} = K_{qq} - K_{qu} A^{-1} K_{uq} + R_q (H_u^\top A^{-1} H_u)^{-1} R_q^\top, \quad
               R_q = H_q - K_{qu} A^{-1} H_u.
 
-    Where F_u are sampled rows, the error that they cause is in it.
-
-    Parameters
-    ----------
-    covariance : Covariance
-    rows : RootRows
-        F_u.
-    solver : CholeskySolver or IterativeSolver
-        Of A.
-    observations : Observations
-    noise : float
-    basis : ndarray, shape (N, b)
-        H, the mean's basis at all nodes, of which `observations` has the rows.
-    offset : ndarray, shape (p,)
-        What was taken off the observed values, and is added to all predictions; 0 if the mean is.
-    mean_precision : float
-        Of beta's prior, if that is not flat.
+    Where F_u are sampled rows, the error that they cause is included. `rows` are F_u, `basis` (N, b) is H at all
+    nodes, `offset` (p,) is added to all predictions, and `mean_precision` is that of the prior of beta, 0 if flat.
     """
 
     def __init__(
@@ -171,10 +155,7 @@ class Posterior:
         return np.asarray(result)
 
     def variances(self, nodes: np.ndarray, bar: Any = None, prior: np.ndarray | None = None) -> np.ndarray:
-        """Variances of f + H beta, shape (q,), by blocks of distinct nodes, to the solver's tolerance.
-
-        `prior` are those of f before anything was observed, where they are known: `shared_variances`.
-        """
+        """Variances of f + H beta, (q,), by blocks of distinct nodes; `prior` are those of f if known."""
         result = np.empty(nodes.size)
         unseen = self.unseen(nodes)
         rest = np.flatnonzero(unseen)
@@ -215,11 +196,10 @@ class Posterior:
         return (self._nodes[place] != nodes) | (self._diagonal[place] > self._solver.prior[place])
 
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS) -> np.ndarray:
-        """Variances at all N nodes from draws, shape (N,): unbiased, relative error at most sqrt(2 / n_draws).
+        """Variances at all N nodes from draws: unbiased, of relative error at most sqrt(2 / n_draws); made once.
 
         The draws are those of Matheron's rule with random signs in place of normals, which have the same second
-        moments and smaller fourth ones (Hutchinson 1990). They are made once; what `rng` yields later does not
-        change them.
+        moments and smaller fourth ones (Hutchinson 1990).
         """
         if self._sampled is not None:
             return self._sampled
@@ -246,11 +226,7 @@ class Posterior:
         return self._sampled
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
-        """The joint covariance of f + H beta, shape (q, q); distinct nodes of bounded number.
-
-        Positive semi-definite, `rounding.positive_semidefinite`: it is a difference, whose small variances have
-        the rounding of the prior's.
-        """
+        """The joint covariance of f + H beta at distinct nodes, (q, q), made positive semi-definite."""
         if not nodes.size:
             return np.zeros((0, 0))
         queried = self.covariance.exact_rows(nodes)
@@ -285,10 +261,9 @@ class Posterior:
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Joint draws of f + H beta, a few at a time: their numbers, and an array of shape (these, q, p).
+        """Joint draws of f + H beta, a few at a time, (these, q, p), by one block solve each.
 
-        One block solve for each. What `rng` yields does not depend on the nodes: a draw is one function on the
-        whole graph.
+        A draw is one function on the whole graph: `rng` advances alike for all nodes.
         """
         n, p = self._rows.shape[1], self.n_outputs
         trends = self._mean.prior_draws(n_samples * p, rng)
@@ -315,11 +290,11 @@ class Posterior:
         solve: Callable[[np.ndarray], Solution],
         root: Callable[[np.ndarray, np.ndarray], np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """Draws given values: weights g' of E, shape (N, k), in place of `prior`, and of H, shape (b, k).
+        """Draws given values, by Matheron's rule: weights g' of E, (N, k), in place of `prior`, and of H, (b, k).
 
-        Matheron's rule: the predictor of values - E_u g - noise is added to a draw E g from the prior.
-        So the coefficients of the mean, which every draw has of its own, vary as much as the observations leave
-        them open. `drawn` are draws of the coefficients' prior, if that is not flat; `root` is (q, x) -> E_q x.
+        The predictor of values - E_u g - noise is added to a draw E g from the prior, so that the coefficients of
+        the mean vary as much as the observations leave them open. `drawn` are draws of the coefficients' prior, if
+        that is not flat; `root` is (q, x) -> E_q x.
         """
         observed = values - errors - root(self._nodes, prior)
         if drawn is not None:
@@ -367,10 +342,7 @@ class Posterior:
         return result
 
     def _unbiased(self, cross: np.ndarray, nodes: np.ndarray, tol: float) -> np.ndarray:
-        """Weights of a linear predictor at nodes, shape (m, q), that is right for every mean for any solve.
-
-        The variance of such a predictor's error is never below that of the best one.
-        """
+        """Weights of a linear predictor at nodes, (m, q), unbiased for every mean however loose the solve."""
         assert not isinstance(self._solver, CholeskySolver)
         solution = self._solver.solve_to(cross, tol)
         _report(solution, "the deviations")

@@ -45,56 +45,25 @@ _CUT = 0.01
 
 
 class Conditions(NamedTuple):
-    """Data and hyperparameters of a fitted regressor: with its settings, all that is needed to condition again.
+    """Data and hyperparameters of a fitted regressor: with its settings, all that is needed to condition again."""
 
-    Attributes
-    ----------
-    observations : Observations
-        Observations of y less `offset`.
-    offset : ndarray, shape (p,)
-    single : bool
-        Whether y had no axis of outputs.
-    kernel : Kernel
-    output_scale, noise, mean_variance : float
-    sampler : Sampler or None
-        None without sampled rows.
-    seed : int
-    log_marginal_likelihood : float or None
-        None where the posterior has it.
-    trained : bool
-        Whether training converged.
-    points : sequence of Hyperparameters
-        Hyperparameters over which predictions are averaged; none where those above are taken alone.
-    candidates : sequence of ComparedKernel
-        The kernels that were compared.
-    sparse : bool
-        Whether the posterior is that of the kernel's sparse precision.
-    mean_precision : float
-        Precision of the prior of the mean's coefficients, 0 where that is flat.
-    likelihood : Likelihood or None
-        Where it is not normal; `observations` are then those of normal noise with the posterior's normal
-        distribution.
-    covariates : Covariates or None
-        Those that came with the observations.
-    """
-
-    observations: Observations
+    observations: Observations  # of y less `offset`
     offset: np.ndarray
-    single: bool
+    single: bool  # y had no axis of outputs
     kernel: Kernel
     output_scale: float
     noise: float
     mean_variance: float
-    sampler: Any
+    sampler: Any  # None without sampled rows
     seed: int
-    log_marginal_likelihood: float | None
-    trained: bool
-    points: Sequence[Hyperparameters] = ()
-    candidates: Sequence[ComparedKernel] = ()
-    sparse: bool = False
-    mean_precision: float = 0.0
-    likelihood: Likelihood | None = None
-    covariates: Covariates | None = None
+    log_marginal_likelihood: float | None  # None where the posterior computes it
+    trained: bool  # training converged
+    points: Sequence[Hyperparameters] = ()  # those that predictions average; empty where the above are taken alone
+    candidates: Sequence[ComparedKernel] = ()  # the compared kernels
+    sparse: bool = False  # the posterior is that of the kernel's sparse precision
+    mean_precision: float = 0.0  # of the prior of the mean's coefficients, 0 where that is flat
+    likelihood: Likelihood | None = None  # if not normal; `observations` then approximate it by normal noise
+    covariates: Covariates | None = None  # those that came with the observations
 
     @property
     def amplitude(self) -> float:
@@ -167,12 +136,12 @@ def condition(
     step: Step | None = None,
     precision: KernelPrecision | None = None,
 ) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
-    """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
+    """The posterior, and a bound on the error of a truncated series in units of the output scale.
 
-    `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
-    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
-    `draw`, a function that is called in each iteration of conjugate gradients, and a sparse precision on the same
-    graph, if there is one. The same arguments give the same posterior: random numbers depend on the seed only.
+    `basis` is the mean function's at all nodes, with ones first if there are any, so that predictions include
+    `offset`. The rest are settings of `GraphGPRegressor`, its `draw`, a function called in each iteration of
+    conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments give the
+    same posterior.
     """
     parts = [given.at(point) for point in given.points] or [given]
     if given.sparse:

@@ -19,18 +19,11 @@ _BISECTIONS = 60
 
 
 class Marginals(NamedTuple):
-    """The normal distribution of f at each of q nodes.
-
-    Attributes
-    ----------
-    mean, variance : ndarray, shape (q,)
-    likelihood : Likelihood or None
-        None for normal noise.
-    """
+    """The normal distribution of f at each of q nodes."""
 
     mean: np.ndarray
     variance: np.ndarray
-    likelihood: Any
+    likelihood: Any  # None for normal noise
 
     def at(self, positions: np.ndarray) -> Marginals:
         """Marginals at some of the nodes, repeats included."""
@@ -51,10 +44,7 @@ class Marginals(NamedTuple):
         return normal_average(self.likelihood.variance, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """The predictive log densities of an observation at each node.
-
-        p(y | f) may be far narrower than the distribution of f, and far from its mean.
-        """
+        """The predictive log density of an observation at each node, also where p(y | f) is narrow."""
         result = np.empty(self.mean.size)
         for first in range(0, self.mean.size, _ROWS):
             rows = np.arange(first, min(first + _ROWS, self.mean.size))
@@ -118,11 +108,11 @@ class MarginalMixture(NamedTuple):
         return np.asarray(self.probabilities @ each)
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts.
+        """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its parts.
 
-        The likelihoods of the parts differ in their parameters, and with some of them also in the expected
-        observation at f. Given one of them as `like`, the quantiles are of the f with which it expects what each
-        part does, so that its means there are the quantiles of the expected observation.
+        Expected observations at f may differ between the likelihoods of the parts. With one of them as `like`,
+        quantiles are of the f at which `like` expects what each part does, so that its means there are quantiles
+        of the expected observation.
         """
         size = self.parts[0].mean.size
         _require_quantiles(size, levels.size)

@@ -23,15 +23,9 @@ _NOTHING = 1e-5
 
 
 class MixturePosterior:
-    r"""The mixture of posteriors with probabilities p_c: what is known of f when its hyperparameters are not.
+    r"""The mixture of posteriors with probabilities p_c, which averages over hyperparameters.
 
     .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c - m)^\top\right).
-
-    Parameters
-    ----------
-    parts : sequence of Posterior or PrecisionPosterior
-    probabilities : ndarray, of sum 1
-    n_threads : int, optional
     """
 
     def __init__(
@@ -111,10 +105,7 @@ class MixturePosterior:
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Joint draws, shape (n_samples, q, p), and the number of the part that each is from.
-
-        What comes first does not depend on how many draws follow.
-        """
+        """Joint draws, (n_samples, q, p), and the part of each; the first do not depend on their number."""
         choice, *own = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
@@ -128,8 +119,8 @@ class MixturePosterior:
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
         """The variances of each part, by exact sparse factors or by draws.
 
-        Draws are in proportion to the probabilities: the average is then as exact as one part with all of them.
-        There are none of a part whose f varies by next to nothing beside others, as that of noise alone.
+        The number of draws is proportional to the probability: the average is as accurate as one part with all of
+        them. There are none for a part of negligible variance, as that of noise alone.
         """
         largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
         numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), LEAST_DRAWS).tolist()
@@ -141,10 +132,7 @@ class MixturePosterior:
         ]
 
     def _each_variances(self, nodes: np.ndarray, bar: Any) -> list[np.ndarray]:
-        """The variances of each part; those by columns of K share what is not one kernel's own.
-
-        The bar counts the nodes of each part.
-        """
+        """The variances of each part, by shared columns of K where possible; the bar counts all their nodes."""
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
             threads = thread_count(self._n_threads)
@@ -182,13 +170,7 @@ def joint_draws(
     n_samples: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Joint draws of f + H beta at nodes[inverse], shape (n_samples, q, p), and the part of a mixture of each.
-
-    Raises
-    ------
-    NoRoomError
-        If they do not fit into memory.
-    """
+    """Joint draws of f + H beta at nodes[inverse], (n_samples, q, p), and the part of a mixture of each."""
     copied = not np.array_equal(inverse, np.arange(nodes.size))  # no second copy of draws at all nodes
     require_memory(
         8.0 * n_samples * posterior.n_outputs * (nodes.size + copied * inverse.size)

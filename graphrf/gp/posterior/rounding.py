@@ -11,17 +11,11 @@ _ROUNDING = 16 * np.finfo(np.float64).eps
 
 
 def positive_semidefinite(covariance: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """A posterior covariance, the prior one less what the observations explain, made positive semi-definite.
+    """A posterior covariance, the prior one less a reduction, made positive semi-definite; it may be overwritten.
 
     Its diagonal is at least 0, and its smallest eigenvalue at least -1e-8 times the largest. Where nearly all of
-    the prior is explained, rounding of the prior is a larger share of what is left: there the matrix is projected,
-    at a cost of about 10 q^3 operations for q nodes.
-
-    Parameters
-    ----------
-    covariance : ndarray, shape (q, q)
-        Symmetric; may be overwritten.
-    prior : ndarray, shape (q, q)
+    the prior is explained, rounding is large beside the rest: there the matrix is projected, in about 10 q^3
+    operations.
     """
     diagonal = np.einsum("ii->i", covariance)
     largest = diagonal.max(initial=0.0)

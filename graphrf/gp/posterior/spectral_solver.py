@@ -31,15 +31,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class _System(NamedTuple):
-    """The products that the system on all nodes takes, and the arrays that it works on.
-
-    Attributes
-    ----------
-    apply, apply_t, filter : callable
-        Products with R, R^T and B.
-    diagonal : ndarray, shape (m, 1)
-        D, of the dtype of all arrays.
-    """
+    """The products R, R^T and B of the system on all nodes, and its diagonal D, (m, 1)."""
 
     apply: Product
     apply_t: Product
@@ -54,38 +46,16 @@ class SpectralCG:
 
     .. math:: (I + R^\top D^{-1} R) \, g = R^\top D^{-1} b, \quad w = D^{-1} (b - R g).
 
-    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of
-    1 / D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed
-    nodes are spread evenly, however large K's are: what is left is the chance by which they lie denser here than
-    there. A random tenth of a grid's nodes takes some ten steps for `Diffusion(40)`, and a hundred for
-    `Diffusion(10)`, whose range is no longer than a few distances between these; plain ones take many more.
+    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of 1 /
+    D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed nodes
+    are distributed evenly, however large those of K are. A random tenth of a grid's nodes takes some ten steps for
+    `Diffusion(40)`, and a hundred for `Diffusion(10)`; plain conjugate gradients take many more.
 
-    Parameters
-    ----------
-    graph : Graph
-    kernel : Kernel
-    amplitude : float
-        What multiplies the kernel.
-    rows : FeatureRows
-    diagonal : ndarray, shape (m,)
-        D, > 0.
-    nodes : ndarray of int, shape (m,)
-        Of the rows.
-    rough : callable, optional
-        From a tolerance to the product with the root of the kernel among all nodes, before the amplitude, with an
-        error of at most that in operator norm: in single precision where that serves.
-    step : callable, optional
-        Called in each iteration.
-    tol : float
-        Wanted |b - A w| / |b| of every column.
-    max_iterations : int
-
-    Notes
-    -----
     A step costs two products with R and two with B; B takes more products with W the larger rho K is. Every
-    solution is checked by its true residual in A, and solved again for that until it is small enough. So steps may
-    take a rough R, too: an error of c / sqrt(rho) in the kernel's root leaves a share of about c of the residual.
-    Where it leaves too much, the exact R goes on.
+    solution is checked by its true residual in A, and solved again until that is below `tol` |b|. So steps may use
+    `rough`, from a tolerance to a product with the kernel's root of that operator-norm error, in single precision
+    where it suffices: an error of c / sqrt(rho) leaves about c of the residual. The exact R follows where it
+    leaves too much.
     """
 
     name = "cg"

@@ -32,12 +32,9 @@ _SHARED_NUMBERS = 64_000_000
 
 
 class FactorSource(Protocol):
-    """Source of the factor's rows of any nodes.
+    """Source of the factor's rows of any nodes."""
 
-    `height` is the number of intermediate values in a dense column of the covariance.
-    """
-
-    height: int
+    height: int  # intermediate values of a dense column of the covariance
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         """The rows of nodes; the same rows whenever a node is asked for again."""
@@ -77,10 +74,9 @@ class PrecisionSource:
 
 
 class SampledSource:
-    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed.
+    """Sampled rows, which depend on the seed and their node only; `draw` may make them elsewhere.
 
-    `draw` draws them; they may then live elsewhere. Rows that were asked for last are kept, since kernels of one
-    Laplacian, as those of several points of a posterior, share them.
+    The last requested rows are kept, since kernels of one Laplacian share them.
     """
 
     height = 0
@@ -120,21 +116,10 @@ class SampledSource:
 
 
 class Covariance:
-    r"""K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i|, by the rows of F.
+    """K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i| if `normalize`, by the rows of F.
 
-    Parameters
-    ----------
-    source : FactorSource
-    f : ndarray
-        The modulation.
-    amplitude : float
-        What multiplies F F^T.
-    error : float
-        A bound, in operator norm, on what F F^T lacks because the powers in F end.
-    normalize : bool
-        Whether variances are divided out.
-    exact : Covariance, optional
-        That of the exact rows, where those of the source are sampled.
+    `f` is the modulation, `error` an operator-norm bound of what the truncated F F^T lacks, and `exact` the
+    covariance of the exact rows, where those of the source are sampled.
     """
 
     def __init__(
@@ -169,9 +154,9 @@ class Covariance:
         warns: bool = True,
         precision: KernelPrecision | None = None,
     ) -> Covariance:
-        """Covariance of a kernel by its sparse precision, by sampled rows (given their source) or by the series.
+        """The covariance of a kernel by its sparse precision, by sampled rows, or by the series.
 
-        Unless `warns` is false, a warning is issued if the series lacks a hundredth.
+        A series that lacks a hundredth is warned of if `warns`.
         """
         if precision is not None:
             return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
@@ -227,10 +212,7 @@ class Covariance:
         return self._exact.rows(nodes)
 
     def rough_root(self, tol: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`root_values` for sorted distinct nodes; beside sampled rows with an error before the amplitude.
-
-        That is at most `tol` in operator norm.
-        """
+        """`root_values` for sorted distinct nodes; of sampled rows with an operator-norm error of `tol`."""
         exact = self._exact
         if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
             return self.root_values
@@ -249,9 +231,9 @@ class Covariance:
 
 
 def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
-    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian, or by one `RowPairs`.
+    """K among distinct nodes, dense, by one recurrence or one `RowPairs` for all series of one Laplacian.
 
-    None of a covariance that shares with no other, and of all where they would take more than 512 MB.
+    None for a covariance that shares with no other, and for all where they would take more than 512 MB.
     """
     found: list[np.ndarray | None] = [None] * len(covariances)
     if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
@@ -274,8 +256,7 @@ def shared_variances(
 ) -> list[np.ndarray | None]:
     """Prior variances of distinct nodes, by one recurrence for all series of one Laplacian.
 
-    None where columns of K at the nodes, which hold them beside the covariances with the observed nodes, take
-    fewer products than the recurrence and columns at the observed nodes.
+    None where columns of K at the nodes, which hold them, take fewer products.
     """
     found: list[np.ndarray | None] = [None] * len(covariances)
     for numbers, sums in _of_one_laplacian(covariances):

@@ -58,22 +58,13 @@ class SeriesGram:
     .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
               \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
 
-    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. Terms
-    below 1e-9 of K's norm are summed where the table holds them for kernels that were asked for before. An
-    evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
+    The table grows as far as the requested kernels need, up to `max_degree`, where the series is truncated. Terms
+    below 1e-9 of K's norm are included if the table holds them already. An evaluation costs (degree) m^2 / 2
+    multiply-adds for the matrix and for each derivative.
 
-    Parameters
-    ----------
-    graph : Graph, N nodes
-    laplacian : str
-    nodes : ndarray of int, shape (m,), distinct
-    max_degree : int
-
-    Notes
-    -----
-    Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
-    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S; where edges join near
-    positions (grids, meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
+    The table takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each degree, and 2 N m
+    numbers. N counts the nodes within about degree / 2 steps of S; where edges join near positions (grids,
+    meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
     """
 
     def __init__(
@@ -138,10 +129,9 @@ class SeriesGram:
     def _coefficients(
         self, kernel: Kernel, names: Sequence[str], most: int, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names)).
+        """Chebyshev coefficients of g and derivatives, (degree + 1, 1 + len(names)), and largest values.
 
-        The second result is the largest value of each. Above the degree `most` coefficients need not be right, but
-        there are more than `most` + 1 then.
+        Above the degree `most` coefficients may be wrong, but there are more than `most` + 1 then.
         """
         scale = self._scale
 
@@ -157,7 +147,7 @@ class SeriesGram:
     def _start(self, n_degrees: int) -> None:
         """Start a table on the part of the graph that so many degrees reach.
 
-        A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
+        A closed walk from S that leaves the nodes within h steps of S has 2 h + 2 steps at least.
         """
         self._chunks: list[np.ndarray] = []
         self._terms: list[tuple[np.ndarray, np.ndarray, int, int]] = []
@@ -226,11 +216,7 @@ class SeriesGram:
 
 
 class PrecisionGram:
-    """The exact K[S, S] of kernels with a sparse inverse, by one sparse factor for each kernel.
-
-    An evaluation costs little more than that factor, and with derivatives a solve for each node of S; no
-    lengthscale is too long for it.
-    """
+    """The exact K[S, S] of kernels with a sparse inverse, by one sparse factor for each kernel."""
 
     def __init__(self, precision: KernelPrecision, nodes: np.ndarray) -> None:
         self._precision = precision

@@ -52,21 +52,12 @@ def make_plan(
     n_threads: int | None,
     remote: bool = False,
 ) -> Plan:
-    """The route of a fit, and those of its kernels that it serves.
+    """The route of a fit, and the kernels that it serves.
 
-    A method that is asked for is taken. Else it is the sparse precision where its factors cost less than the
-    series, and the series unless sampled features cost a quarter of it at most.
-
-    Parameters
-    ----------
-    kernels : sequence of (Kernel, names)
-    method : {"auto", "series", "precision", "features"}
-    automatic : bool
-        Whether `kernels` are those of kernel="auto", of which a route may serve some.
-    n_points : int
-        Posteriors that predictions average.
-    remote : bool
-        Whether the posterior's sampled rows live elsewhere.
+    A `method` other than "auto" is taken. Else it is the sparse precision where its factors cost less than the
+    series, and the series unless sampled features cost a quarter of it at most. Of `automatic` kernels, those of
+    kernel="auto", a route may serve some. `n_points` posteriors are averaged; `remote` rows are not held by the
+    posterior.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
@@ -86,9 +77,9 @@ def make_plan(
 def _cheaper(
     graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
 ) -> tuple[KernelPrecision, Sequence[Trained]] | None:
-    """The sparse precision, and the kernels that have one, if training and posteriors by it take less time.
+    """The sparse precision and its kernels, if training and posteriors by it take less time.
 
-    Of the kernels that are compared automatically only those are served whose precision has no hidden layers.
+    Of automatic kernels only those are served whose precision has no hidden layers.
     """
     serves = has_sparse_inverse if automatic else has_sparse_precision
     served = [own for own in kernels if serves(own[0]) and not {"nu", "power"} & set(own[1])]

@@ -36,16 +36,9 @@ _ACCURATE, _SMALLEST_NOISE = 1e-2, 1e-6
 
 
 class Resolvents(NamedTuple):
-    """Resolvents among the nodes of one block, and the fit of a kernel to them.
+    """Resolvents among the nodes of one block, and the fit of a kernel to them."""
 
-    Attributes
-    ----------
-    matrices : ndarray, shape (poles + 1, m, m)
-        The last is the identity.
-    fit : ResolventFit
-    """
-
-    matrices: np.ndarray
+    matrices: np.ndarray  # (poles + 1, m, m), the identity last
     fit: ResolventFit
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -61,15 +54,10 @@ class Resolvents(NamedTuple):
 
 
 class ResolventFit:
-    r"""Weights of resolvents that are nearest to a kernel relative to its spectrum.
+    """Weights of resolvents that are nearest to a kernel relative to its spectrum.
 
-    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s that training looks at: a
+    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s of the search: a
     covariance stays positive definite, and the log likelihood of m values changes by about e m at most.
-
-    Parameters
-    ----------
-    graph : Graph
-    laplacian : str
     """
 
     def __init__(self, graph: Graph, laplacian: str) -> None:

@@ -24,9 +24,9 @@ def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) ->
 
 
 def boundary_share(graph: Graph, most: int) -> float:
-    """The last ring of a ball of at least `most` nodes, as a share of the ball: the largest of three balls.
+    """The last ring of a ball of at least `most` nodes as a fraction of the ball: the largest of three balls.
 
-    About 2 / radius on a plane, where separators are small; nearly 1 where distances are logarithms.
+    It is about 2 / radius on a plane, where separators are small, and nearly 1 where distances are logarithms.
     """
     shares = []
     for centre in np.linspace(0, graph.n_nodes - 1, 5).astype(np.int64)[1:-1]:

@@ -31,13 +31,7 @@ _MUCH_LOST = 1e-3
 
 
 class SeriesRoute:
-    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less.
-
-    Parameters
-    ----------
-    graph : Graph
-    n_threads : int or None
-    """
+    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less."""
 
     name = "series"
     precision = None

@@ -12,15 +12,7 @@ from graphrf.gp.terms.structure import Structure, Values, no_constraints
 
 
 class EdgeStructure(Structure):
-    """The values at all vertices of pieces, and for order 2 the free derivatives after them.
-
-    Parameters
-    ----------
-    pieces : Pieces
-    alpha : {1, 2}
-    ends : {"stationary", "free"}
-    lengthscale : Parameter
-    """
+    """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
 
     def __init__(self, pieces: Pieces, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
         self.pieces = pieces

@@ -38,15 +38,9 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and coefficients.
+    """The variables of some terms and of coefficients with prior `deviations` (p,).
 
-    Parameters
-    ----------
-    terms : sequence of BoundTerm
-    deviations : ndarray, shape (p,)
-        Those of the prior of the coefficients.
-    rows : sequence of csr_array
-        Matrices with n columns: what the posterior is asked for. The first is A.
+    `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
 
     def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
@@ -135,15 +129,7 @@ class Joint:
 
 
 class JointFactor:
-    """The inverse of P on the subspace C z = 0.
-
-    Parameters
-    ----------
-    layout : Layout
-    lower : ndarray
-        The entries of P, as the layout has them.
-    constraints : csr_array, shape (k, n)
-    """
+    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the layout."""
 
     def __init__(self, layout: Layout, lower: np.ndarray, constraints: sp.csr_array) -> None:
         self.layout, self._c = layout, constraints

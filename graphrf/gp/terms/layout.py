@@ -15,38 +15,21 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class Rows(NamedTuple):
-    """Rows R of which variances are asked, or weights given.
-
-    Attributes
-    ----------
-    matrix : csr_array, shape (m, n)
-    pairs : csr_array, shape (entries, m)
-        R^T diag(w) R has the lower triangle `pairs` w.
-    """
+    """Rows R for variances or weights."""
 
     matrix: sp.csr_array
-    pairs: sp.csr_array
+    pairs: sp.csr_array  # (entries, m); R^T diag(w) R has the lower triangle pairs w
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination.
-
-    Attributes
-    ----------
-    elimination : Elimination
-    indptr, indices : ndarray
-    keys : ndarray of int64
-        column n + row of each entry, increasing.
-    twice : ndarray
-        2 off the diagonal and 1 on it: with that, sums over the triangle are those over the matrix.
-    """
+    """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination."""
 
     elimination: Elimination
     indptr: np.ndarray
     indices: np.ndarray
-    keys: np.ndarray
-    twice: np.ndarray
+    keys: np.ndarray  # column n + row of each entry, increasing
+    twice: np.ndarray  # 2 off the diagonal and 1 on it, for sums over the whole matrix
     _position: np.ndarray
     _known: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 

@@ -17,8 +17,8 @@ from graphrf.operators.precision.areal import precision_of
 class NodeStructure(Structure):
     """A kernel's precision: its N nodes first, hidden variables after them.
 
-    Kernels that are functions of the Laplacian are divided by their mean variance, so that a deviation is that of
-    the field at a typical node; areal kernels are as they are defined.
+    Functions of the Laplacian are divided by their mean variance, so that a standard deviation is that of the
+    field at a typical node; areal kernels are as they are defined.
     """
 
     def __init__(

@@ -85,30 +85,15 @@ Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing |
 
 
 class Parameter(NamedTuple):
-    """A hyperparameter that is trained.
-
-    Attributes
-    ----------
-    name : str
-    kind : "positive", "share" or "correlation"
-        Between 0 and infinity, 0 and 1, -1 and 1: its coordinate is a logarithm, log odds, or those of
-        (1 + value) / 2.
-    start : float
-    low, high : float
-        The range of the search.
-    prior : Prior
-        Of the coordinate: a pair (median, factor) as in `HyperparameterPrior`, or another; None is flat.
-    key : object
-        Parameters with equal keys are one.
-    """
+    """A trained hyperparameter."""
 
     name: str
-    kind: str
+    kind: str  # "positive", "share" or "correlation": the coordinate is log x, logit x or logit (1 + x) / 2
     start: float
-    low: float
+    low: float  # the range of the search is (low, high)
     high: float
-    prior: Any
-    key: Any
+    prior: Any  # of the coordinate: (median, factor) as in `HyperparameterPrior`, or another; None is flat
+    key: Any  # parameters with equal keys are one
 
     def coordinate(self, value: float) -> float:
         """The coordinate of a value."""

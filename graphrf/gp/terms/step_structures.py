@@ -57,7 +57,7 @@ class Autoregression(Structure):
 class RandomWalk(Structure):
     """rw1 or rw2, whose values sum to zero.
 
-    rw2 knows nothing of its slope: the difference of its ends has a flat prior, or where `closed`, the slope is 0.
+    The slope of rw2, the difference of its ends, has a flat prior; where `closed`, it is 0.
     """
 
     def __init__(

@@ -23,27 +23,14 @@ _SMALL = 1_000
 
 
 class Structure:
-    """N(0, Q^-1) of n variables, on the subspace C x = 0, as a function of hyperparameters; a base class.
+    """N(0, Q^-1) of n variables on the subspace C x = 0, as a function of hyperparameters; a base class."""
 
-    Attributes
-    ----------
-    size : int
-        n.
-    parameters : tuple of Parameter
-    constraints : csr_array, shape (k, n)
-        C, of full rank; k may be 0.
-    flat : csr_array, shape (n, n), optional
-        The precision of a wide prior, of full rank on directions of the subspace of which Q says nothing. It does
-        not change with the term's deviation.
-    n_flat : int
-        The number of these directions.
-    """
-
-    size: int
+    size: int  # n
     parameters: tuple[Parameter, ...] = ()
-    constraints: sp.csr_array
+    constraints: sp.csr_array  # C, (k, n) of full rank
+    # (n, n) precision of a wide prior on the subspace's null directions of Q, independent of the deviation
     flat: sp.csr_array | None = None
-    n_flat: int = 0
+    n_flat: int = 0  # the number of these directions
 
     _elimination: Elimination | None = None
 
@@ -116,10 +103,10 @@ class Independent(Structure):
 
 
 class Contrasts(Structure):
-    r"""Another structure without its constraints, in coordinates w of the subspace: x = T w.
+    """Another structure without its constraints, in coordinates w of the subspace: x = T w.
 
-    T leaves most variables as they are and gives as many as there are constraints what these demand:
-    Q_w = T^T Q T is dense, so that this is for a few hundred variables.
+    T keeps most variables and determines as many others as there are constraints. Q_w = T^T Q T is dense, so that
+    this is for a few hundred variables.
     """
 
     def __init__(self, whole: Structure) -> None:
@@ -149,10 +136,10 @@ def dense_csr(matrix: np.ndarray) -> sp.csr_array:
 
 
 class Product(Structure):
-    r"""The Kronecker product of two structures: x_{ab} with the precision Q_a (x) Q_b.
+    """The Kronecker product of two structures: x_{ab}, at a n_b + b, with the precision Q_a (x) Q_b.
 
-    Where both have constraints, those of the smaller one leave by `Contrasts`; the others hold for each of its
-    coordinates. The variables of (a, b) are at a n_b + b.
+    Where both have constraints, those of the smaller one are removed by `Contrasts`; the others hold for each of
+    its coordinates.
     """
 
     def __init__(self, first: Structure, second: Structure) -> None:

@@ -24,7 +24,7 @@ _DEVIATIONS = (1e-4, 1e3)
 
 
 class Term:
-    """A part of the linear predictor with a prior of its own; a base class.
+    """A part of the linear predictor with its own prior; a base class.
 
     `a * b` is the Kronecker product of two terms' precisions, `a + b` a list of terms.
     """
@@ -82,22 +82,12 @@ class ProductTerm(Term):
 
 
 class BoundTerm(NamedTuple):
-    """A term for the levels of the data of a fit.
-
-    Attributes
-    ----------
-    label : str
-    axes : tuple of Axis
-        One, or the two of a product.
-    structure : Structure
-    deviation : Parameter
-        Its standard deviation.
-    """
+    """A term for the levels of the data of a fit."""
 
     label: str
-    axes: tuple[Axis, ...]
+    axes: tuple[Axis, ...]  # one, or the two of a product
     structure: Structure
-    deviation: Parameter
+    deviation: Parameter  # its standard deviation
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -28,7 +28,7 @@ class Errors(NamedTuple):
 
 
 def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray) -> Errors:
-    """Errors of values given those of the same sensor before, in evenly spread runs of times.
+    """Errors of values given those of the same sensor before, in evenly spaced runs of times.
 
     `y` (T, n) is without its mean, and NaN in gaps.
     """

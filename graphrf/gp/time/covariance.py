@@ -62,7 +62,7 @@ class Separable:
 
 
 class Sensors(NamedTuple):
-    r"""C among the sensors, and B, the covariance of what each has of its own, by common eigenvectors.
+    r"""C among the sensors, and B, the covariance of sensors' individual variation, by common eigenvectors.
 
     B is the identity, or with a `bend` k > 0
 
@@ -143,9 +143,9 @@ class Series:
     def _predicted(
         self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, kept: int
     ) -> np.ndarray:
-        """Covariances that are predicted at the last `kept` of some times, given that at the first of them.
+        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i modulo `kept`.
 
-        They are triangles; that of the i-th time is at i modulo `kept`. `gain` and `spread` are filled.
+        `first` is that at the first time; `gain` and `spread` are filled.
         """
         phi, which, low, high = self.transitions
         predicted = np.empty((kept, *first.shape))
@@ -198,8 +198,8 @@ class Series:
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
         """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p).
 
-        The covariances that filters predict are kept at the beginnings of sqrt(T) segments, and computed again for
-        one segment at a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
+        Filtered covariances are kept at the beginnings of sqrt(T) segments, and computed again for one segment at
+        a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
         """
         p, d, n_times = len(self.model.parts), self.space.low.size, self.noise.size
         length = int(np.ceil(np.sqrt(n_times)))
@@ -248,10 +248,7 @@ class GridCovariance:
         return dataclasses.replace(self, times=times)
 
     def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and each row of weights: shape (rows, T, R, n).
-
-        The rows are by default a and b, the variances shared and own.
-        """
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b: (rows, T, R, n)."""
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)

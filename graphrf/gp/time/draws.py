@@ -9,10 +9,7 @@ from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
 
 
 def process_draws(kernel: TimeKernel, steps: Steps, n_columns: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent draws of a process with unit variance at all times, shape (T, n_columns).
-
-    Time and memory O(T d n_columns).
-    """
+    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d n_columns)."""
     space = StateSpace.of((kernel,))
     phi = transitions((kernel,), steps.lengths)
     noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)

@@ -26,12 +26,11 @@ class ObservedCells:
 
     .. math:: \Lambda_{mm} z = -\Lambda_{mo} y, \qquad A^{-1} y = (\Lambda [y; z])_o.
 
-    Conjugate gradients find z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values given
-    the observed ones, lie between the noise and the largest conditional variance: few steps do for scattered gaps.
-    In long gaps the preconditioner is the covariance of the Matern processes of each sensor given all other
-    sensors, restricted to missing values, plus noise. Where most values are missing independently, it is the
-    covariance that a complete grid with noise N leaves, plus noise: N = s / rho at a time where a share rho was
-    observed,
+    Conjugate gradients compute z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values
+    given the observed ones, lie between the noise and the largest conditional variance: few steps suffice for
+    scattered gaps. In long gaps the preconditioner is the covariance of the Matern processes of each sensor given
+    all other sensors, restricted to missing values, plus noise. Where most values are missing independently, it is
+    the covariance of a complete grid with noise N = s / rho, rho the observed fraction at a time:
 
     .. math:: P = (N - N (K + N)^{-1} N)_{mm} + s I.
 
@@ -61,12 +60,11 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """A^-1 y for y (T, R, n), which is not used in gaps.
+        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused in gaps.
 
-        Returns Lambda [y; z], shape (T, R, n); [y; z], where `start` (T, R, n) has first guesses of z; and how it
-        went. The first is A^-1 y where something was observed, and in gaps what remains of the equations for z:
-        products of both with covariances give z back, however loose the solve. At times without observation
-        both are 0.
+        The first is A^-1 y where something was observed, and the residual of the equations for z in gaps, so that
+        products with covariances return z however loose the solve. Both are 0 at times without observation.
+        `start` has first guesses of z.
         """
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:

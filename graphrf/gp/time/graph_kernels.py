@@ -50,8 +50,8 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
 class GraphCovariance:
     """C: a graph kernel with mean variance 1 over all nodes, by blocks of any nodes.
 
-    The spectrum of the Laplacian is decomposed once where the graph is small enough, else blocks are sums of
-    Chebyshev series, whose products several kernels share.
+    The Laplacian is decomposed once where the graph is small enough; else blocks are Chebyshev series, whose
+    products several kernels share.
     """
 
     bend = 0.0  # what nodes have of their own is independent
@@ -134,17 +134,14 @@ def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
 
 
 class LearnedCovariance(GraphCovariance):
-    r"""C (1 - w) + E w among sensors, for a graph kernel C and a covariance E of what was observed.
+    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical covariance E, `matrix` (n, n).
 
-    Other nodes inherit E by the graph's own prediction of them from the sensors,
+    Other nodes inherit E by the graph's prediction of them from the sensors,
 
     .. math:: f_u = W_u f_S + r_u, \quad W = C_{US} (C_{SS} + \delta I)^{-1},
 
     whose error r has the covariance that C gives it: a covariance function on all nodes, and C itself if E is C
-    and delta is 0. A sensor's row of W is that of the identity.
-
-    `share` is w, from 0 to 1, `matrix` is E, shape (n, n), and `bend` that of what sensors have of their own, see
-    `graphrf.gp.time.covariance.Sensors`.
+    and delta is 0. A sensor's row of W is that of the identity. `share` is w, `bend` as in `Sensors`.
 
     Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian alternative to
     Kriging".

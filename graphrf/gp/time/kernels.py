@@ -17,9 +17,8 @@ from graphrf._base import checks
 class TimeKernel:
     """A stationary covariance function k of time with k(0) = 1, as a state-space model.
 
-    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] =
-    `transition(h)` x(t); the process is the sum of the states that `readout()` marks, so that
-    k(h) = e^T transition(h) stationary e.
+    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] = `transition(h)`
+    x(t); the process is the sum of the states that `readout()` marks: k(h) = e^T transition(h) stationary e.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()

@@ -14,10 +14,7 @@ from graphrf.gp.time.lanes import WIDTH
 
 @dataclass(frozen=True)
 class Filter:
-    """The states of all series given what was observed until a time.
-
-    A step costs O(n d^2), whatever came before.
-    """
+    """The states of all series given all observations until a time; a step costs O(n d^2)."""
 
     series: Series
     time: float  # of the last observation, in hours
@@ -55,9 +52,9 @@ class Filter:
         return Filter(self.series, float(times[-1]), means, covariances)
 
     def ahead(self, times: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances at times from the last on, of sums of the series' parts; shape (t, q) each.
+        """Means and variances, (t, q), of sums of unit-variance parts at times from the last on.
 
-        `coefficients` (p, q, n) belong to parts of unit variance.
+        `coefficients` (p, q, n) weight the parts.
         """
         space = self.series.space
         readouts, n = space.readouts, coefficients.shape[2]

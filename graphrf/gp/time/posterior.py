@@ -36,16 +36,15 @@ class _Projection(NamedTuple):
 
 @dataclass(eq=False)
 class TimePosterior:
-    r"""f given y at the observed cells of a grid, hyperparameters known and the mean taken off.
+    """f given y at the observed cells of a grid, for known hyperparameters and a mean of 0.
 
-    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with
-    alpha = A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all
-    sensors or none, variances are exact, by the smoother of each series. Else they are means of squared errors
-    of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the distribution of
-    the posterior's), with what no sensor determines added exactly.
+    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with alpha =
+    A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all sensors or
+    none, variances are exact, by the smoother of each series. Else they are means of squared errors of draws
+    (Matheron's rule), with what no sensor determines added exactly.
 
     `before` is the posterior given the first of these times only, from which filters and conjugate gradients go
-    on. It is not kept.
+    on.
     """
 
     cells: ObservedCells
@@ -118,16 +117,16 @@ class TimePosterior:
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
     def _with_gaps(self, exact: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
-        r"""Variances of what sensors determine, where `exact` (t, q) are those that a grid without gaps leaves.
+        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without gaps.
 
-        By the law of total variance, conditional on missing values z: elsewhere on all of them, at a gap i on all
-        others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
+        By the law of total variance they are conditional on missing values z: on all of them, but at a gap i on
+        all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
 
         .. math:: \mathrm{var}(f_i) = \Lambda_{ii}^{-1} - s + \mathrm{var}(\mathrm E[y_i \mid z_{-i}]), \quad
                   \mathrm E[y_i \mid z_{-i}] = z_i - (\Lambda [y; z])_i / \Lambda_{ii}.
 
-        Draws of z are for the last term only, and the smaller its share of a variance, the fewer of them do (Sidén
-        et al. 2018, "Efficient Covariance Approximations for Large Sparse Precision Matrices").
+        Draws of z serve the last term only, and the smaller it is, the fewer are needed (Sidén et al. 2018,
+        "Efficient Covariance Approximations for Large Sparse Precision Matrices").
         """
         model, cells, own_times = self.covariance.model, self.cells, self.covariance.times
         row = np.minimum(np.searchsorted(own_times, times), own_times.size - 1)

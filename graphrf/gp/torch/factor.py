@@ -94,12 +94,10 @@ def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
 
 
 def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
-    r"""F_r(f) F_c(f)^T x, differentiable in the modulation f and in x.
+    r"""F_r(f) F_c(f)^T x, (n, p), differentiable in the modulation f and in x, (m, p).
 
     .. math:: \partial_{f_k} \langle G, F_r F_c^\top X \rangle
               = \langle G, P^r_k (F_c^\top X) \rangle + \langle X, P^c_k (F_r^\top G) \rangle.
-
-    Of factors with n and m rows over the same N nodes and x (m, p) it has shape (n, p).
 
     Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
     x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
@@ -139,8 +137,8 @@ def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: T
 def paired(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
     """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in f.
 
-    Cost: where both are one object, that of its `diagonal`; else, and for the gradient, products with n unit
-    vectors by blocks of 32 rows.
+    Cost: that of `diagonal` where both are one object; else, and for the gradient, products with n unit vectors by
+    blocks of 32 rows.
     """
     result: Tensor = _Paired.apply(rows, cols, f)
     return result

@@ -39,10 +39,7 @@ _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
 class NoKernelError(NanError, ValueError):
-    """Hyperparameters that an optimiser tried make no kernel.
-
-    A `NanError` to linear_operator and BoTorch, whose fits take the value for NaN and step back.
-    """
+    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch step back."""
 
 
 class GRFKernel(gpytorch.kernels.Kernel):

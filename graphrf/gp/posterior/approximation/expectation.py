@@ -67,26 +67,14 @@ class Sites(NamedTuple):
 
 
 class Approximation(NamedTuple):
-    """The sites, q, its tilted distributions, and the evidence.
-
-    Attributes
-    ----------
-    sites : Sites
-    normal : Normal
-    points, shares : ndarray, shape (m, T)
-        Values of f and the tilted probabilities of them.
-    log_evidence : float
-        NaN without log |I + W K|.
-    change : float
-        Of means in deviations, or of the logarithms of variances, in the last round.
-    """
+    """The sites, q, its tilted distributions, and the evidence."""
 
     sites: Sites
     normal: Normal
-    points: np.ndarray
-    shares: np.ndarray
-    log_evidence: float
-    change: float
+    points: np.ndarray  # (m, T) values of f
+    shares: np.ndarray  # (m, T) tilted probabilities of the points
+    log_evidence: float  # NaN without log |I + W K|
+    change: float  # of means in deviations, or of log variances, in the last round
 
     @property
     def settled(self) -> bool:
@@ -128,9 +116,7 @@ def independent_sites(responses: Responses, likelihood: Likelihood, spread: floa
 def approximate(
     prior: Prior, responses: Responses, likelihood: Likelihood, sites: Sites, *, enough: float = 0.0
 ) -> Approximation:
-    """Rounds of expectation propagation from some sites, all nodes at once, until q has settled.
-
-    Rounds end when one changes the evidence by less than `enough`.
+    """Rounds of parallel expectation propagation, until the evidence changes by less than `enough`.
 
     Cost: some five rounds, each what conditioning costs and 61 log densities for each observation.
     """

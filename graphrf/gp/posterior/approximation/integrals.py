@@ -11,16 +11,9 @@ from scipy.special import logsumexp
 
 
 class Tilted(NamedTuple):
-    """The distributions with densities proportional to p(y_i | f_i) N(f_i; m_i, v_i), at m nodes.
+    """The distributions with densities proportional to p(y_i | f_i) N(f_i; m_i, v_i), at m nodes."""
 
-    Attributes
-    ----------
-    log_mass : ndarray, shape (m,)
-        The logarithms of the integrals.
-    mean, variance : ndarray, shape (m,)
-    """
-
-    log_mass: np.ndarray
+    log_mass: np.ndarray  # logarithms of the integrals
     mean: np.ndarray
     variance: np.ndarray
 
@@ -30,14 +23,9 @@ def tilted(
 ) -> Tilted:
     """The tilted distributions by trapezoidal rules that become finer around the largest integrand.
 
-    Parameters
-    ----------
-    log_density : callable
-        f of shape (m, T) to log p(y_i | f_i) of that shape.
-    mean, std : ndarray, shape (m,)
-    points : int
-        Of a level. The first reaches to 40 deviations on either side, each of the others to 8 steps of the one
-        before, until next to the largest integrand there is one of nearly its size.
+    `log_density` maps f of shape (m, T) to log p(y_i | f_i). A level has so many points: the first reaches to 40
+    deviations on either side, each other one to 8 steps of the one before, until the largest integrand has a
+    neighbour of nearly its size.
     """
     z = np.broadcast_to(np.linspace(-40.0, 40.0, points), (mean.size, points))
     found, values = [], []

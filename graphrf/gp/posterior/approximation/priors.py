@@ -58,12 +58,7 @@ class DensePrior:
 class ProductPrior:
     """N(0, K) by products with columns: means by conjugate gradients, variances by draws, no determinant.
 
-    Parameters
-    ----------
-    product : callable
-        x of shape (m, s) to K x.
-    draws : callable
-        The same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, whenever it is called.
+    `draws` returns the same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, at every call.
     """
 
     def __init__(self, product: Product, draws: Draws) -> None:

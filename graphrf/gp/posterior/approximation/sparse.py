@@ -25,7 +25,6 @@ class SparsePrior:
 
     (f, b) has the prior precision :math:`P_0 = \mathrm{diag}(Q / a, I / spread^2)`, with sites W the precision
     :math:`P = P_0 + A^\top W A`, A = (S, H). Its block of f has a sparse factor, and b the Schur complement C.
-
     Cost of a condition: a sparse factorisation and a selected inversion.
     """
 
@@ -63,7 +62,7 @@ class SparsePrior:
         return Normal(self._f[self._nodes] + basis @ b, variance, log_volume)
 
     def slopes(self, precision: np.ndarray, variance: np.ndarray, names: tuple[str, ...]) -> Slopes:
-        r"""Slopes of log Z at the sites of the last condition, a fixed point of expectation propagation.
+        r"""Derivatives of log Z at the sites of the last condition, a fixed point of expectation propagation.
 
         .. math:: d \log Z = -\tfrac12 f^\top dP_0 f - \tfrac12 \mathrm{tr}(P^{-1} dP_0)
                   + \tfrac12 \mathrm{tr}(P_0^{-1} dP_0)

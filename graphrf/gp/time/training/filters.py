@@ -30,11 +30,11 @@ def lanes(block: int) -> slice:
 
 
 def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that give the others.
+    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that interpolate the others.
 
     Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the real axis.
-    Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series, which
-    is near its largest in gains, by less than 1e-3.
+    Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series by
+    less than 1e-3.
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
@@ -59,10 +59,10 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Filters:
-    """Gains V h / S (T, d, n) and variances S (T, n) of innovations of the series that `weights` (n, K) give.
+    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights` (n, K).
 
-    `nodes` are the K series at which they are computed, all observed at all times; n and K are padded to whole
-    blocks. `with_slopes` covariances are kept, O(T K d^2), from which `back` has the derivatives.
+    `nodes` are the K computed series, all observed at all times; n and K are padded to whole blocks. With
+    `with_slopes` covariances are kept, O(T K d^2), from which `back` has the derivatives.
     """
 
     def __init__(self, nodes: Series, weights: np.ndarray, with_slopes: bool, n_threads: int) -> None:

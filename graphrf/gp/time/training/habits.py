@@ -32,10 +32,10 @@ class Block(NamedTuple):
 def with_habits(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
-    """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
+    """The model whose lasting parts have the individual variances of nodes that predict sensor-days best.
 
     `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are values without
-    their mean, and `mask` is where they were observed.
+    their mean, observed where `mask` is true.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     # parts that are neither levels nor gone after six steps
@@ -56,7 +56,7 @@ def with_habits(
 
 
 def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Block) -> np.ndarray:
-    r"""The sum of log densities of single values, each given all of the block but its group, for each factor.
+    """The sum of log densities of single values, each given all of the block but its group, for each factor.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
     """

@@ -47,11 +47,10 @@ def learned(
     model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, prior: np.ndarray,
     max_train: int, seed: int, n_threads: int, step: Step | None = None,
 ) -> Learned:  # fmt: skip
-    """The covariance of sensors, its share, and the hyperparameters of the time axis with it.
+    """The covariance of sensors, its weight, and the hyperparameters of the time axis with it.
 
-    `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, `mask` is where they were
-    observed, and `prior` has the logarithms of hyperparameters that are most likely beforehand. `step` is called
-    for each evaluation of a likelihood.
+    `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, observed where `mask` is true,
+    and `prior` has the logarithms of the prior modes of hyperparameters. `step` is called for each likelihood.
     """
     parts = halves(times.size)
     share, bend, value = 0.0, 0.0, -np.inf

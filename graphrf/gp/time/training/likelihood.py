@@ -50,13 +50,11 @@ def log_likelihood(
     with_slopes: bool = True,
     n_threads: int = 1,
 ) -> Evidence:
-    r"""log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors.
+    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean of draws.
 
-    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Of several draws, y (T, n,
-    draws), the mean of the log densities is taken.
-
-    Time O(T n d^2) for d states, with slopes about four times as much. The slopes are exact but for those of
-    lengthscales, whose inner derivative, of small transition matrices, is a central difference.
+    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Time O(T n d^2) for d
+    states, with slopes about four times as much. The slopes are exact but for those of lengthscales, whose inner
+    derivative, of small transition matrices, is a central difference.
     """
     n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
     flat, size = y.reshape(n_times, -1), n * n_draws
@@ -97,9 +95,9 @@ def log_likelihood(
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
-    """Derivatives in variances shared and own of all parts, (2, p), from those in readouts of series, (d, n).
+    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d, n).
 
-    By h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
+    They use h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
     """
     size = series.eigenvalues.size
     half = 0.5 * (series.space.readouts @ by_readout) / np.maximum(series.scales[:, :size], 1e-150)

@@ -101,9 +101,9 @@ def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, l
 
 
 def log_density(task: Task, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
-    """The log density of some readings, of which `task` has a transform, after a short training on few of them.
+    """The log density of readings transformed in `task`, up to a constant, after a short training.
 
-    `log_slopes` (T, n) are logarithms of the derivatives of that transform. A constant is left out.
+    `log_slopes` (T, n) are logarithms of the derivatives of the transform.
     """
     chosen = np.flatnonzero(task.mask.any(axis=1))
     seen, one = task.rows(chosen), kernels[len(kernels) // 2 :][:1]
@@ -183,9 +183,9 @@ def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
 
 
 def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
-    """The log Bayes factor of C = `near` against sensors of which any two have the same correlation.
+    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's approximation.
 
-    By Schwarz's approximation: a kernel that was `chosen` has a shape and a lengthscale, the other a correlation.
+    A kernel that was `chosen` has a shape and a lengthscale, the alternative one correlation.
     """
     n = len(near)
     variance = float(np.trace(near)) / n

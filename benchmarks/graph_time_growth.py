@@ -28,8 +28,8 @@ from _machine import header, peak_gib
 import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.time import ConstantTime, MaternTime, Part
-from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.posterior import process_draws
 
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(10.0, nu=1.5), 1.0, 0.2), Part(MaternTime(1.0), 0.3, 0.3))
 NOISE = 0.1

@@ -28,8 +28,8 @@ from fit_costs import grid
 import graphrf as grf
 from graphrf.gp import GraphTimeGPRegressor, metrics
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
-from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.kernels import MaternTime, Steps
+from graphrf.gp.time.posterior import process_draws
 
 NOISE = 0.1
 

@@ -21,43 +21,12 @@ _SLOW = 1.0
 
 
 class SparseField:
-    r"""A field on the nodes of a graph whose precision is sparse: its density, and gradients in everything.
+    r"""A field on the nodes of a graph with a sparse precision: its log density and all gradients.
 
     .. math:: \log p(f \mid \theta, \sigma) = -\tfrac{N}{2} \log 2\pi - N \log \sigma - \tfrac12 \log |K|
               - \tfrac{1}{2 \sigma^2} f^\top K^{-1} f, \quad
               \partial_\theta \log p = -\tfrac12 \mathrm{tr}(K^{-1} \partial K)
-              - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f,
-
-    with K of a kernel with the hyperparameters theta, and traces by selected inversion.
-
-    Parameters
-    ----------
-    graph : Graph, undirected, N nodes
-    kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose
-        structured part is integrated out.
-    free : sequence of str, optional
-        The kernel's hyperparameters that vary; the others keep the kernel's values. Default: all but smoothness
-        and power, which cannot.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of `values`: `free`, and "sd" for sigma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the graph is directed, or the kernel has no such density.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    Time: a sparse factorisation for a density, and a selected inversion, which takes as long, for gradients. The
-    last factor is kept. With hyperparameters out of their range, or a matrix that is singular to rounding, the
-    density is 0 (the first time with a warning), so that a sampler turns back. Source: Rue and Held 2005,
-    "Gaussian Markov Random Fields", Sec. 2.4; Takahashi, Fagan and Chin 1973 for the selected inverse.
+              - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f
 
     Examples
     --------
@@ -69,6 +38,33 @@ class SparseField:
     >>> density, in_field, in_values = field.gradients(np.array([1.0, 0.0, -1.0]), np.array([0.9, 2.0]))
     >>> round(density, 4), in_field.round(4) + 0.0, in_values.round(4)
     (-5.57, array([-0.25,  0.  ,  0.25]), array([-4.7368, -1.25  ]))
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    kernel : Kernel
+        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose
+        structured part is integrated out.
+    free : sequence of str, optional
+        The kernel's hyperparameters that vary. Default: all but smoothness and power, which cannot.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of `values`: `free`, and "sd" for sigma.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the graph is directed, or the kernel has no such density.
+    FactorTooLargeError
+        If there is no room for the factor.
+
+    Notes
+    -----
+    Time: a sparse factorisation for a density, and a selected inversion, which takes as long, for gradients. The
+    last factor is kept. Where hyperparameters are out of range, or a matrix is singular to rounding, the density
+    is 0 (the first time with a warning). Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.4.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, free: Sequence[str] | None = None) -> None:

@@ -71,8 +71,16 @@ class MaternSeriesKernel(BaseGeometricKernel):
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
               \text{ for } \nu = \infty.
 
-    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results.
-    `MaternGeometricKernel` keeps at most 1,000 of the eigenpairs by default; here none is left out.
+    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results; that keeps at most
+    1,000 of the eigenpairs by default.
+
+    Examples
+    --------
+    A user of the library changes one line (their `Graph(A)` is what `space` was)::
+
+        kernel = MaternSeriesKernel(graphrf.Graph(A))
+        params = kernel.init_params()
+        K = kernel.K(params, np.arange(5)[:, None])
 
     Parameters
     ----------
@@ -88,27 +96,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
     Notes
     -----
     `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch tensors; results have their type,
-    and first derivatives in both parameters where the tensors ask for gradients. So it serves their GPyTorch
-    front end, `GPyTorchGeometricKernel(kernel)`.
-
-    X are node positions, shape (n,) or (n, 1), integers or integral floats below 2^24.
+    and first derivatives in both parameters where the tensors ask for gradients, as
+    `GPyTorchGeometricKernel(kernel)` needs. X are node positions, shape (n,) or (n, 1), integers or integral
+    floats below 2^24.
 
     Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
     the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
-    as many again for each parameter that asks for a gradient. Memory: the result. g_bar is exact on graphs of at
-    most 1,000 nodes; above it is estimated once by stochastic Lanczos quadrature, with a relative error of about
-    1 / sqrt(64 N) for 64 probes (fewer above 62,500 nodes, so that the error stays near 1 / 2000).
+    as many again for each parameter with a gradient. g_bar is exact on graphs of at most 1,000 nodes; above it is
+    estimated by stochastic Lanczos quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
 
     Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
     GeometricKernels Package".
-
-    Examples
-    --------
-    A user of the library changes one line (their `Graph(A)` is what `space` was)::
-
-        kernel = MaternSeriesKernel(graphrf.Graph(A))
-        params = kernel.init_params()
-        K = kernel.K(params, np.arange(5)[:, None])
     """
 
     def __init__(

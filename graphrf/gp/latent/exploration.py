@@ -111,6 +111,16 @@ class Search:
         value = -at.log_evidence - prior
         return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
 
+    def warn_of_bounds(self, vector: np.ndarray) -> None:
+        """Warn of hyperparameters at the ends of the search."""
+        for own, x, (low, high) in zip(self.parameters, vector, self.box, strict=True):
+            if min(x - low, high - x) < 1e-6:
+                end = "smallest" if x - low < high - x else "largest"
+                warn(
+                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
+                    "observations do not determine it; state a prior, or leave out the term"
+                )
+
 
 class Point(NamedTuple):
     """Coordinates of hyperparameters, their share of the posterior, and Laplace's evidence there."""

@@ -21,9 +21,9 @@ from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
-from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
-from graphrf.gp.latent.rows import PredictedRows
+from graphrf.gp.latent.posterior import Gaussian, PredictedRows, conditioned, rows_of
 from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.latent.tables import COLUMNS, law_rows, weighted_row
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
@@ -42,42 +42,13 @@ _LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
 # its root mean square.
 _FLAT = 1e3
-_QUANTILES = (0.025, 0.5, 0.975)
 
 
 class LatentGaussianModel(SavedModel, BaseEstimator):
-    r"""A latent Gaussian model: fixed effects and terms with Gaussian priors, seen through a likelihood.
+    r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
-    Parameters
-    ----------
-    formula : str
-        Response and fixed effects, "cases ~ 1 + share", as formulaic reads it: R's language.
-    terms : Term, or sequence of Term
-        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
-    likelihood : str or Likelihood
-        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
-    exposure, trials : str or array_like, optional
-        A column, or numbers for each row: see `GraphGPRegressor.fit`.
-    event : str or array_like, optional
-        A column, or numbers for each row, for likelihood="weibull": 1 where the time is that of the event, 0 where
-        it is right-censored, because the event had not occurred by then. Default: all are observed.
-    hyperparameters : {"average", "mode"}
-        Average predictions over the posterior of hyperparameters, or take the most probable ones, and
-        coefficients, by Laplace's approximation: maximum likelihood with `prior=None`.
-    coefficient_deviation : float, optional
-        The deviation of the normal prior of each coefficient. Default: as good as flat.
-    prior : "default" or None
-        None drops all priors of hyperparameters.
-    seed : int, optional
-    progress : bool
-
-    Attributes
-    ----------
-    coefficients_ : DataFrame
-        Mean, sd and quantiles of the fixed effects.
-    log_marginal_likelihood_ : float
-        By Laplace's approximation; with "average" of the integral over hyperparameters.
-    converged_ : bool
+    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
+              y_i \sim p(y_i \mid \eta_i, \phi)
 
     Examples
     --------
@@ -93,18 +64,44 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     >>> list(model.fit(frame).summary().index)
     ['Intercept', 'sd(district)', 'sd(year)']
 
+    Parameters
+    ----------
+    formula : str
+        Response and fixed effects, "cases ~ 1 + share", in formulaic's form of R's formulas.
+    terms : Term, or sequence of Term
+        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
+    likelihood : str or Likelihood
+        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
+    exposure, trials : str or array_like, optional
+        A column, or numbers for each row: see `GraphGPRegressor.fit`.
+    event : str or array_like, optional
+        A column, or numbers for each row, for likelihood="weibull": 1 at the time of the event, 0 where it is
+        right-censored. Default: all events are observed.
+    hyperparameters : {"average", "mode"}
+        Average predictions over the posterior of hyperparameters, or take the joint mode of these and coefficients
+        by Laplace's approximation: maximum likelihood with `prior=None`.
+    coefficient_deviation : float, optional
+        The standard deviation of the normal prior of each coefficient. Default: as good as flat.
+    prior : "default" or None
+        None drops all priors of hyperparameters.
+    seed : int, optional
+    progress : bool
+
+    Attributes
+    ----------
+    coefficients_ : DataFrame
+        Mean, sd and quantiles of the fixed effects.
+    log_marginal_likelihood_ : float
+        Laplace's approximation; with "average" of the integral over hyperparameters.
+    converged_ : bool
+
     Notes
     -----
-    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
-              y_i \sim p(y_i \mid \eta_i, \phi)
+    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
+    hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
+    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
 
-    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. Hyperparameters are
-    sought by Laplace's approximation (by expectation propagation where densities are not log-concave); the
-    posterior given each of 8 to 24 points is that of expectation propagation.
-
-    References
-    ----------
-    Rue, Martino and Chopin 2009; Minka 2001.
+    Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
     _points: list[Gaussian]
@@ -145,17 +142,17 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For columns that are not there or lack values, labels that a term does not know, fixed effects that are
+            For columns that are missing or lack values, labels that a term does not know, fixed effects that are
             combinations of others, and observations that the likelihood cannot have.
         FactorTooLargeError
-            Before any work, if the factor of all variables would not fit the memory.
+            Before any work, if the factor of all variables would not fit into memory.
 
         Warns
         -----
         UserWarning
-            Of fewer than 10 observations, values that seem to stand for missing ones, and graphs of which most
-            nodes have no edge; if the search has not converged, or ended at a bound; if the points around the mode
-            do not cover the posterior of hyperparameters.
+            For fewer than 10 observations, values that seem to mark missing ones, and graphs most of whose nodes
+            have no edge; if the search has not converged, or ended at a bound; if the points do not cover the
+            posterior.
         """
         self.seed_ = checks.seed(self.seed)
         with blas_threads(1), step_bar("training", self.progress) as bar:
@@ -169,7 +166,9 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             else:
                 self._take_average(search)
             self._points = [self._around(own, middle) for own in self._points]
-        self._warn(search)
+        if not self.converged_:
+            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
+        search.warn_of_bounds(self._mode)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
 
@@ -272,17 +271,6 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)
 
-    def _warn(self, search: Search) -> None:
-        if not self.converged_:
-            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
-        for own, x, (low, high) in zip(search.parameters, self._mode, search.box, strict=True):
-            if min(x - low, high - x) < 1e-6:
-                end = "smallest" if x - low < high - x else "largest"
-                warn(
-                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
-                    "observations do not determine it; state a prior, or leave out the term"
-                )
-
     # -- answers -----------------------------------------------------------------------------------
 
     def summary(self) -> Any:
@@ -295,14 +283,11 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
         p = len(self._design.names)
         law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
-        table: dict[str, Any] = dict(zip(self._design.names, _rows(law), strict=True))
+        table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
         vectors, shares = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
-            values = np.array([parameter.value(x) for x in vectors[:, k]])
-            mean = float(shares @ values)
-            sd = float(np.sqrt(shares @ np.square(values - mean)))
-            table[name] = [mean, sd, *_weighted_quantiles(values, shares, _QUANTILES)]
-        return pandas.DataFrame.from_dict(table, orient="index", columns=["mean", "sd", *map(str, _QUANTILES)])
+            table[name] = weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), shares)
+        return pandas.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
         """All hyperparameters with names of their own: several terms may read the same columns."""
@@ -329,7 +314,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             if len(names) > 1
             else pandas.Index(own.levels, name=names[0], tupleize_cols=False)
         )
-        return pandas.DataFrame(_rows(law), index=index, columns=["mean", "sd", *map(str, _QUANTILES)])
+        return pandas.DataFrame(law_rows(law), index=index, columns=COLUMNS)
 
     @needs_memory(_LESS_MEMORY)
     def predict(
@@ -361,7 +346,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
         else:
-            mean, variance = _moments(law) if latent else law.response()
+            mean, variance = law.moments() if latent else law.response()
             if isinstance(return_std, str):
                 variance = variance + law.observation_variance()
             columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
@@ -496,27 +481,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
 
 
-def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, levels: Sequence[float]) -> list[Any]:
-    """Quantiles of weighted values, interpolated between them."""
-    order = np.argsort(values, kind="stable")
-    ends = np.cumsum(shares[order])
-    return np.interp(levels, ends - 0.5 * shares[order], values[order]).tolist()
-
-
 def _units(n: int, places: np.ndarray) -> sp.csr_array:
     """Unit rows."""
     m = places.size
     return sp.csr_array((np.ones(m), (np.arange(m), places)), shape=(m, n))
-
-
-def _moments(law: MarginalMixture) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of eta."""
-    means = np.array([part.mean for part in law.parts])
-    mean = law.centre
-    return mean, law.probabilities @ (np.array([part.variance for part in law.parts]) + np.square(means - mean))
-
-
-def _rows(law: MarginalMixture) -> np.ndarray:
-    """Mean, sd and quantiles of each row."""
-    mean, variance = _moments(law)
-    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])

@@ -12,7 +12,9 @@ from graphrf.gp.latent import moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
+from graphrf.gp.terms.axis import Extension
 from graphrf.gp.terms.joint import Joint, JointFactor
+from graphrf.gp.terms.layout import Layout
 from graphrf.gp.terms.term import BoundTerm
 
 
@@ -40,6 +42,48 @@ def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, r
     prior = moments.JointPrior(joint, joint.prior(vector[:n]))
     fitted = prior.condition(*sites)
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
+
+
+class PredictedRows(NamedTuple):
+    """eta = known z + sum_j s_j new_j e_j with independent e_j; `extensions` are pairs of new_j and s_j."""
+
+    known: sp.csr_array
+    extensions: list[tuple[Extension, float]]
+
+    def variances(self, joint: Joint, point: Gaussian) -> np.ndarray:
+        """The variances of eta, shape (m,), of which the pattern of `joint` holds the known part."""
+        factor = point.factor
+        if joint.layout is not factor.layout:
+            factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
+        total = factor.variances(joint.layout.rows(self.known))
+        for own, scale in self.extensions:
+            new = _own_factor(own)
+            total = total + scale**2 * new.variances(new.layout.rows(own.new))
+        return np.maximum(total, 0.0)
+
+    def held_by(self, joint: Joint) -> Joint:
+        """The same variables, with a pattern that holds the known part."""
+        try:
+            joint.layout.rows(self.known)
+        except KeyError:
+            return joint.with_rows(self.known)
+        return joint
+
+    def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws of the part of the new variables, shape (m, count)."""
+        total = np.zeros((self.known.shape[0], count))
+        for own, scale in self.extensions:
+            total += scale * (own.new @ _own_factor(own).draws(rng.standard_normal((own.new.shape[1], count))))
+        return total
+
+
+def _own_factor(extension: Extension) -> JointFactor:
+    """The factor of the precision of new variables."""
+    layout = Layout.of([extension.precision, abs(extension.new).T @ abs(extension.new)])
+    kept, places = layout.places(extension.precision)
+    lower = np.zeros(layout.keys.size)
+    lower[places] = extension.precision.data[kept]
+    return JointFactor(layout, lower, extension.constraints)
 
 
 def rows_of(terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray) -> sp.csr_array:

@@ -31,17 +31,28 @@ _WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) 
 class MetricGraph:
     """Edges with lengths, which are lines between nodes: roads, rivers, cables.
 
-    Places are nodes, or points along edges. Wherever places are asked for, they are given as
+    Places are nodes, or points along edges, in one of these forms:
 
     - nodes, by position or name;
     - pairs (edge number, distance from its `src`): a list, or an array of shape (n, 2);
-    - triples (u, v, distance from u): a list, or an array of shape (n, 3), where one edge joins u and v;
-    - (u, v, key, distance from u): a list, or an array of shape (n, 4), where several do; keys as in networkx,
+    - triples (u, v, distance from u), where one edge joins u and v: a list, or an array of shape (n, 3);
+    - (u, v, key, distance from u), where several do: a list, or an array of shape (n, 4); keys as in networkx,
       which counts parallel edges from 0;
     - a list that mixes these;
     - a data frame of these columns, or levels of its index: u, v, key and one of distances, or edge and distance.
 
     Integers that are names of nodes and no positions, such as the identifiers of OpenStreetMap, are names.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
+    >>> roads
+    MetricGraph(4 nodes, 3 edges, total length 950)
+    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
+    array([[0.994, 0.055, 0.02 ],
+           [0.055, 0.877, 0.09 ],
+           [0.02 , 0.09 , 0.983]])
 
     Parameters
     ----------
@@ -65,17 +76,6 @@ class MetricGraph:
     ------
     ValueError, TypeError
         For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
-
-    Examples
-    --------
-    >>> import graphrf as grf
-    >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
-    >>> roads
-    MetricGraph(4 nodes, 3 edges, total length 950)
-    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
-    array([[0.994, 0.055, 0.02 ],
-           [0.055, 0.877, 0.09 ],
-           [0.02 , 0.09 , 0.983]])
     """
 
     def __init__(self, src: Any, dst: Any, length: Any, *, nodes: Iterable[Hashable] | None = None) -> None:
@@ -95,18 +95,9 @@ class MetricGraph:
     def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
         """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
-        Edges are numbered as `graph.edges` lists them. Of a directed graph, such as OSMnx's, edges (u, v) and
-        (v, u) of the same length are the two directions of one street: one edge, with both names.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an edge has no such attribute, or one that is not a positive number.
-
-        Warns
-        -----
-        UserWarning
-            If lengths are in degrees, as the coordinates of the nodes are.
+        Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v) and (v, u) of
+        the same length are one street with both names. ValueError or TypeError if an edge has no positive length;
+        a warning if lengths are in degrees, as the coordinates of the nodes are.
         """
         streets = streets_of(graph, length)
         notices.warn_together([streets.remark])
@@ -139,7 +130,7 @@ class MetricGraph:
     def road_length(self) -> float:
         """The mean length of a road between junctions or dead ends, at most a tenth of the total length.
 
-        It does not change when edges are cut: the unit of the weak prior of lengthscales.
+        It is the unit of the weak prior of lengthscales, and does not change when edges are subdivided.
         """
         degrees = np.bincount(np.concatenate([self.src, self.dst]))
         ways = max(0.5 * float(degrees[degrees != 2].sum()), 10.0)
@@ -148,13 +139,10 @@ class MetricGraph:
     # -- places ------------------------------------------------------------------------------------
 
     def places(self, places: Any = None) -> Places:
-        """Places as they are given to `fit` and `predict`, checked; all nodes by default.
+        """Places as in `fit` and `predict`, checked; all nodes by default.
 
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid places: unknown nodes or edges, a distance beyond the edge, two nodes joined by no edge or
-            by several.
+        ValueError or TypeError for unknown nodes or edges, a distance beyond the edge, and two nodes joined by no
+        edge or by several.
         """
         if isinstance(places, Places):
             return places
@@ -183,10 +171,11 @@ class MetricGraph:
         return self._rows(places.astype(np.float64))
 
     def cut(self, places: Places, alpha: int = 1) -> Pieces:
-        """The edges cut at places, in an order that does not depend on that of the places.
+        """The edges subdivided at places, in an order that does not depend on that of the places.
 
-        For a field of order 2 at the nearest of points that are a 500th of `road_length` apart: pieces x long take
-        x^3 of the digits of its precision, and it differs by about x between their ends, in deviations.
+        For a field of order 2 places move to the nearest of points that are a 500th of `road_length` apart: pieces
+        x long take x^3 of the digits of its precision, and it differs by about x between their ends, in
+        deviations.
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)
@@ -346,10 +335,7 @@ class MetricGraph:
         self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
         ends: str = "stationary",
     ) -> np.ndarray:  # fmt: skip
-        """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n).
-
-        `alpha`, its order, and `ends` are as there.
-        """
+        """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, shape (n, n)."""
         found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         vertices, inverse = np.unique(found, return_inverse=True)
         check_few(vertices.size)
@@ -370,7 +356,7 @@ class MetricGraph:
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Joint draws of that field, exact, shape (n_samples, n): half a solve each."""
+        """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
         found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))

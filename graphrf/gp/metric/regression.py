@@ -48,32 +48,40 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     with the Whittle-Matern field u of order alpha: driven by white noise W on every edge, continuous, and with
     derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for
-    order 1, and for order 2, of which the derivatives along edges are continuous too,
-    sigma^2 (1 + kappa d) exp(-kappa d). Where k long edges meet the variance of order 1 is 2 sigma^2 / k. All is
-    exact: places become vertices, and the precision of the field at vertices is sparse. For counts and other
-    likelihoods, and for averages along stretches, use `LatentGaussianModel` with the term `Along`.
+    order 1, and sigma^2 (1 + kappa d) exp(-kappa d) for order 2, whose derivatives along edges are continuous too.
+    Where k long edges meet the variance of order 1 is 2 sigma^2 / k. For other likelihoods, and for averages along
+    stretches, use `LatentGaussianModel` with the term `Along`.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> roads = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [2.0, 3.0, 1.0])
+    >>> rng = np.random.default_rng(0)
+    >>> edges = rng.integers(3, size=40)
+    >>> places = np.column_stack([edges, rng.random(40) * roads.length[edges]])
+    >>> y = roads.sample(places, lengthscale=2.0, seed=0)[0] + 0.1 * rng.standard_normal(40)
+    >>> gp = grf.gp.MetricGraphGPRegressor(roads).fit(places, y)
+    >>> mean, std = gp.predict([0, (1, 2, 0.5), (2, 1.0)], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((3,), True)
 
     Parameters
     ----------
     graph : MetricGraph
-        N nodes, E edges. Shared, never copied.
     alpha : {1, 2}
         The order of the field. Places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
-        Fixed values of l (in the unit of the edges' lengths), the variance sigma^2 and the noise variance s. None
-        trains them by the exact marginal likelihood of all observations times the prior.
+        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by the exact
+        marginal likelihood of all observations times the prior.
     ends : {"stationary", "free"}
-        Of the field in nodes of degree 1. "stationary": as if the edge continued indefinitely. "free": its
-        derivative is 0, and its variance twice that along the edge.
+        The field at nodes of degree 1: as if the edge continued indefinitely, or with the derivative 0 and twice
+        the variance.
     mean : {"constant", "zero"}
-        c, by generalised least squares for each output; its uncertainty is part of standard deviations,
-        covariances and draws.
+        c, by generalised least squares for each output; its uncertainty is part of predictions.
     prior : "weak", None, mapping or HyperparameterPrior
-        As in `GraphGPRegressor`. The unit of lengthscales is the mean length of a road between junctions or dead
-        ends (`MetricGraph.road_length`).
+        As in `GraphGPRegressor`, with lengthscales in units of `MetricGraph.road_length`.
     hyperparameters : {"average", "mode"}
-        "average": predictions are averaged over the tempered posterior of the hyperparameters, at up to seven
-        points. "mode": they use the most probable ones.
+        Predictions average the tempered posterior of hyperparameters, at up to seven points, or use its mode.
     progress : bool
         Show progress of training on standard error.
 
@@ -89,33 +97,18 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient vanishes at the fitted hyperparameters.
-    n_points_ : int
-        Number of hyperparameter sets over which predictions are averaged.
-    n_observations_, n_observed_places_ : int
+    n_points_, n_observations_, n_observed_places_ : int
+        Sets of hyperparameters over which predictions are averaged, observations, and distinct places.
 
     Notes
     -----
-    Repeated observations of a place are legal. Components without observations keep the prior. Time: an ordering
-    of all vertices (nodes, and places that were observed), some 30 factorisations for training, and for each
-    prediction one more for each set of hyperparameters, after another ordering where places are new. On roads
-    these take some microseconds a vertex each. Memory: the factor, some tens of numbers a vertex.
+    All is exact: places become vertices, and the precision of the field at vertices is sparse. Components without
+    observations keep the prior. Time: an ordering of all vertices, some 30 factorisations for training, and for
+    each prediction one more for each set of hyperparameters, after another ordering where places are new.
 
     Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023, "Statistical
     inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has the same model
     with its range 2 l.
-
-    Examples
-    --------
-    >>> import numpy as np, graphrf as grf
-    >>> roads = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [2.0, 3.0, 1.0])
-    >>> rng = np.random.default_rng(0)
-    >>> edges = rng.integers(3, size=40)
-    >>> places = np.column_stack([edges, rng.random(40) * roads.length[edges]])
-    >>> y = roads.sample(places, lengthscale=2.0, seed=0)[0] + 0.1 * rng.standard_normal(40)
-    >>> gp = grf.gp.MetricGraphGPRegressor(roads).fit(places, y)
-    >>> mean, std = gp.predict([0, (1, 2, 0.5), (2, 1.0)], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((3,), True)
     """
 
     def __init__(
@@ -157,17 +150,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
             n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`, a dictionary of
             places and values, or a Series or data frame of pandas, whose index holds the places.
         y : array_like, shape (n,) or (n, p), optional
-            Several outputs share all hyperparameters but the mean, as repeated measurements of one network do.
-            Whatever has an index, here and in the arguments below, is aligned by the one that it shares with
-            `places` or `y`; an index that differs is refused.
+            Several outputs share all hyperparameters but the mean. Arguments with an index are aligned by the one
+            that they share with `places` or `y`; an index that differs is refused.
         sample_weight : float or array_like, shape (n,), optional
-            w >= 0: the noise variance of an observation is `noise` / w, and one of weight 0 is left out.
+            w >= 0: the noise variance of an observation is `noise` / w; observations of weight 0 are left out.
         x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates of the places, a row for each observation: the mean is c + x b.
-
-        Returns
-        -------
-        self
+            Covariates, a row for each observation: the mean is c + x b.
 
         Raises
         ------
@@ -339,7 +327,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         places, x, as_frame
             As in `predict`; the column is "probability".
         above, below : float
-            The threshold; with both, the probability of what is between.
+            The threshold; with both, the probability of the range between them.
         """
         low, high = checked_bounds(above, below)
         posterior, vertices, inverse = self._at(places, x)
@@ -350,20 +338,10 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     def sample(
         self, places: Any = None, n_samples: int = 1, seed: int | None = None, *, x: Any = None
     ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior.
+        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples, q, p).
 
-        Parameters
-        ----------
-        places : places, as in `fit`; default all nodes
-        n_samples : int
-        seed : int in [0, 2^63), optional
-            None draws one. Draws depend on the seed and on the set of places.
-        x
-            Covariates, as in `predict`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
+        Draws depend on the seed and on the set of places, which are given as in `predict`, with their covariates
+        `x`.
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))

@@ -87,9 +87,17 @@ class MarginalMixture(NamedTuple):
         """The mean of f, shape (q,)."""
         return np.asarray(self.probabilities @ [part.mean for part in self.parts])
 
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at each node."""
+        return self._total(np.array([part[:2] for part in self.parts]))
+
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
-        means, variances = np.array([part.response() for part in self.parts]).swapaxes(0, 1)
+        return self._total(np.array([part.response() for part in self.parts]))
+
+    def _total(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the mixture from those of the parts, (parts, 2, q)."""
+        means, variances = moments.swapaxes(0, 1)
         mean = self.probabilities @ means
         return mean, self.probabilities @ (variances + np.square(means - mean))
 

@@ -12,13 +12,12 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.rows import within
-from graphrf.gp.metric.field import ENDS, checked_order
+from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Pieces
 from graphrf.gp.terms.axis import Axis, Extension, labels_in
-from graphrf.gp.terms.edge_structure import EdgeStructure
 from graphrf.gp.terms.parameters import Parameter, checked_prior
-from graphrf.gp.terms.structure import Values
+from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
@@ -80,6 +79,38 @@ class Along(Term):
 
     def axes(self, frame: Any) -> tuple[Axis, ...]:
         return (EdgeAxis(self, frame),)
+
+
+class EdgeStructure(Structure):
+    """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
+
+    def __init__(self, pieces: Pieces, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
+        self.pieces = pieces
+        self.parameters = (lengthscale,)
+        self._precision = EdgePrecision(pieces, EdgeKernel(lengthscale.start, alpha), ends)
+        self.derivatives: np.ndarray = self._precision.states.derivatives
+        self.size = self._precision.n_nodes
+        self.constraints = no_constraints(self.size)
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return self._at(values).matrix
+
+    def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
+        own, length = self._at(values), values[parameter.name]
+        change = sp.csr_array(length * own.derivative("lengthscale"))
+        return change, length * own.trace_of_derivative("lengthscale")
+
+    def log_determinant(self, values: Values) -> float:
+        return self._at(values).log_determinant()
+
+    def _at(self, values: Values) -> EdgePrecision:
+        kernel = self._precision.kernel.replace(lengthscale=values[self.parameters[0].name])
+        if kernel != self._precision.kernel:
+            try:
+                self._precision = self._precision.with_kernel(kernel)
+            except ValueError as error:  # numerically singular, which a search takes as impossible
+                raise np.linalg.LinAlgError(str(error)) from error
+        return self._precision
 
 
 class EdgeAxis(Axis):

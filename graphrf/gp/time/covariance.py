@@ -64,7 +64,7 @@ class Separable:
 class Sensors(NamedTuple):
     r"""C among the sensors, and B, the covariance of sensors' individual variation, by common eigenvectors.
 
-    B is the identity, or with a `bend` k > 0
+    B is the identity, or with a `own_correlation` k > 0
 
     .. math:: B \propto C (C + k m I)^{-1}
 
@@ -78,13 +78,13 @@ class Sensors(NamedTuple):
     own: np.ndarray  # eigenvalues of B
 
     @classmethod
-    def of(cls, matrix: np.ndarray, bend: float = 0.0) -> Sensors:
+    def of(cls, matrix: np.ndarray, own_correlation: float = 0.0) -> Sensors:
         matrix = 0.5 * (matrix + matrix.T)
         eigenvalues, vectors = np.linalg.eigh(matrix)
         eigenvalues = np.maximum(eigenvalues, 0.0)
         own = np.ones(eigenvalues.size)
-        if bend > 0:
-            own = eigenvalues / np.maximum(eigenvalues + bend * np.median(eigenvalues), 1e-300)
+        if own_correlation > 0:
+            own = eigenvalues / np.maximum(eigenvalues + own_correlation * np.median(eigenvalues), 1e-300)
             own /= own.mean()
         return cls(matrix, eigenvalues, vectors, own)
 

@@ -11,7 +11,9 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.model.settings import AUTO, KERNELS
-from graphrf.graph.graph import Graph
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.time.posterior import Places
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.kernels.named import Diffusion, Matern
@@ -54,7 +56,7 @@ class GraphCovariance:
     products several kernels share.
     """
 
-    bend = 0.0  # what nodes have of their own is independent
+    own_correlation = 0.0  # individual variation is independent
 
     def __init__(self, graph: Graph, seed: int) -> None:
         self._graph = graph
@@ -141,18 +143,18 @@ class LearnedCovariance(GraphCovariance):
     .. math:: f_u = W_u f_S + r_u, \quad W = C_{US} (C_{SS} + \delta I)^{-1},
 
     whose error r has the covariance that C gives it: a covariance function on all nodes, and C itself if E is C
-    and delta is 0. A sensor's row of W is that of the identity. `share` is w, `bend` as in `Sensors`.
+    and delta is 0. A sensor's row of W is that of the identity. `weight` is w, `own_correlation` as in `Sensors`.
 
     Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian alternative to
     Kriging".
     """
 
     def __init__(
-        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, share: float, bend: float,
+        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, weight: float, own_correlation: float,
         matrix: np.ndarray,
     ) -> None:  # fmt: skip
         self.graph, self.kernel, self.sensors = graph, kernel, sensors
-        self.share, self.bend, self.matrix = share, bend, matrix
+        self.weight, self.own_correlation, self.matrix = weight, own_correlation, matrix
 
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The covariance between nodes, shape (rows, columns)."""
@@ -167,7 +169,7 @@ class LearnedCovariance(GraphCovariance):
             a, b = left[new], right[other]
             error = near[np.ix_(new, other)] - a @ from_sensors.T - to_sensors @ b.T + a @ self._near @ b.T
             inherited[np.ix_(new, other)] += error
-        return np.asarray((1.0 - self.share) * near + self.share * inherited)
+        return np.asarray((1.0 - self.weight) * near + self.weight * inherited)
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
         """The variances of nodes."""
@@ -179,7 +181,7 @@ class LearnedCovariance(GraphCovariance):
                 "qn,qn->q", a, self.graph.block(kernel, nodes[new], self.sensors)
             )
             inherited[new] += np.einsum("qn,qn->q", a @ self._near, a)
-        return np.asarray((1.0 - self.share) * near + self.share * inherited)
+        return np.asarray((1.0 - self.weight) * near + self.weight * inherited)
 
     @cached_property
     def _near(self) -> np.ndarray:
@@ -207,6 +209,30 @@ class LearnedCovariance(GraphCovariance):
         if new.size:
             result[new] = self.graph.block(self.kernel, nodes[new], self.sensors) @ self._inverse
         return result
+
+
+def distinct_places(
+    graph: Graph, covariance: GraphCovariance, kernel: Kernel, sensors: np.ndarray, nodes: Any, hours: np.ndarray,
+    purpose: str,
+) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Distinct places and hours for "means", "variances" or "draws", and which each column and row is."""
+    positions, columns = np.unique(given_nodes(graph, nodes), return_inverse=True)
+    if positions.size == 0 or hours.size == 0:
+        raise checks.value_error("nodes", "and `times` must not be empty")
+    distinct, rows = np.unique(hours, return_inverse=True)
+    if purpose == "draws" and positions.size > LARGEST_JOINT:
+        raise checks.value_error(
+            "nodes", f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got {positions.size}"
+        )
+    sensor = np.full(graph.n_nodes, -1)
+    sensor[sensors] = np.arange(sensors.size)
+    among = np.zeros(positions.size)
+    if purpose == "variances":
+        among = covariance.diagonal(kernel, positions)
+    elif purpose == "draws":
+        among = covariance.block(kernel, positions, positions)
+    places = Places(covariance.block(kernel, positions, sensors), among, sensor[positions])
+    return places, columns, distinct, rows
 
 
 Blocks = Callable[[Kernel], np.ndarray]

@@ -73,11 +73,6 @@ class MaternTime(TimeKernel):
         Hours.
     nu : {0.5, 1.5, 2.5}
 
-    Raises
-    ------
-    ValueError, TypeError
-        For other values.
-
     Examples
     --------
     >>> from graphrf.gp.time import MaternTime
@@ -124,7 +119,7 @@ class MaternTime(TimeKernel):
 
 @dataclass(frozen=True)
 class PeriodicTime(TimeKernel):
-    r"""A profile that repeats with a period, and forgets itself slowly.
+    r"""A profile that repeats with a period, and changes slowly.
 
     .. math:: k(h) = e^{-h/\delta} \sum_{j=1}^J q_j \cos(2\pi j h/p), \quad q_j \propto I_j(\ell^{-2}),
 
@@ -140,11 +135,6 @@ class PeriodicTime(TimeKernel):
         ell, without unit: small values make rough profiles.
     harmonics : int
         J, from 1 to 50.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For other values.
 
     Examples
     --------

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.gp import Along, LatentGaussianModel
 from graphrf.gp.metric.pieces import Pieces
-from graphrf.gp.terms.along import solved_by_components
-from graphrf.gp.terms.edge_structure import EdgeStructure
+from graphrf.gp.terms.along import EdgeStructure, solved_by_components
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.gp.time import MaternTime

@@ -10,9 +10,8 @@ import pytest
 import graphrf as grf
 from graphrf.gp.time import ConstantTime, MaternTime, Part, loops, riccati
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
-from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.posterior import Places, TimePosterior
+from graphrf.gp.time.posterior import Places, TimePosterior, process_draws
 from tests.support.sequential import assert_rates
 
 PARTS = (Part(ConstantTime(), 0.5, 0.3), Part(MaternTime(4.0, nu=1.5), 1.0, 0.2), Part(MaternTime(1.0), 0.2, 0.3))

@@ -20,7 +20,7 @@ _RUN = 12  # consecutive times in a training run
 _TIMES, _VALUES, _MOST_VALUES = 600, 20_000, 60_000
 
 
-class Complete(NamedTuple):
+class CompleteGrid(NamedTuple):
     """A grid without gaps, in the basis of C's eigenvectors."""
 
     eigenvalues: np.ndarray
@@ -49,7 +49,7 @@ def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
     return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
-def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: Step | None = None) -> float:
+def evidence(model: Separable, grids: Sequence[CompleteGrid], n_threads: int, step: Step | None = None) -> float:
     """The sum of the log likelihoods of grids; `step` is called once."""
     if step is not None:
         step()
@@ -57,7 +57,7 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: 
 
 
 def maximised(
-    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int,
+    model: Separable, grids: Sequence[CompleteGrid], prior: np.ndarray, most: int, n_threads: int,
     step: Step | None = None,
 ) -> tuple[Separable, float, bool]:  # fmt: skip
     """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.

@@ -29,7 +29,7 @@ class Block(NamedTuple):
     group: np.ndarray
 
 
-def with_habits(
+def inflate_own_variance(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
     """The model whose lasting parts have the individual variances of nodes that predict sensor-days best.

@@ -32,7 +32,7 @@ EVERYTHING := --doctest-modules --doctest-glob='*.md' --ignore=docs/index.md --i
 LEFT_OUT := --ignore=tests/examples
 # What depends on the last bits of BLAS: not files and arguments, what torch computes with its own BLAS, and what draws
 # of the prior are held to, which no last bit moves.
-NUMERICAL := tests/euclidean tests/gp tests/kernels tests/matching tests/numerics tests/operators --doctest-glob='*.md' docs/theory \
+NUMERICAL := tests/euclidean tests/gp tests/kernels tests/couplings tests/numerics tests/operators --doctest-glob='*.md' docs/theory \
 	$(addprefix --ignore=tests/gp/,files torch test_bad_input.py test_calibration.py test_estimators.py test_honest_intervals.py \
 	test_scikit_learn.py model/test_likelihoods.py time/test_claims.py) --ignore=tests/euclidean/test_estimators.py
 

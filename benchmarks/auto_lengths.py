@@ -33,32 +33,34 @@ REPEATS = 10
 _K = np.arange(301)
 
 
-def flat_then_geometric(head: int, ratio: float) -> grf.Stratified:
+def flat_then_geometric(head: int, ratio: float) -> grf.sampling.Stratified:
     """S = 1 for `head` steps, then falling by `ratio` a step."""
-    return grf.Stratified(grf.Survival(ratio ** np.maximum(_K - head, 0.0)))
+    return grf.sampling.Stratified(grf.sampling.Survival(ratio ** np.maximum(_K - head, 0.0)))
 
 
 # Laws that know no kernel: candidates for a default.
 KERNEL_FREE = {
-    "Stratified(0.1)": grf.Stratified(0.1),
-    "Stratified(0.2)": grf.Stratified(0.2),
-    "min(1, (6/k)^2)": grf.Stratified(grf.Survival(np.minimum(1.0, (6.0 / np.maximum(_K, 1)) ** 2))),
+    "Stratified(0.1)": grf.sampling.Stratified(0.1),
+    "Stratified(0.2)": grf.sampling.Stratified(0.2),
+    "min(1, (6/k)^2)": grf.sampling.Stratified(
+        grf.sampling.Survival(np.minimum(1.0, (6.0 / np.maximum(_K, 1)) ** 2))
+    ),
     "1 to 6, then x 0.8": flat_then_geometric(6, 0.8),
     "1 to 4, then x 0.8": flat_then_geometric(4, 0.8),
     "1 to 4, then x 0.85": flat_then_geometric(4, 0.85),
 }
 
 
-def samplers(graph: grf.Graph, kernel: grf.Kernel) -> dict[str, grf.RandomWalks]:
+def samplers(graph: grf.Graph, kernel: grf.kernels.Kernel) -> dict[str, grf.RandomWalks]:
     """The samplers to compare, each of about STEPS steps a node."""
-    laws: dict[str, grf.LengthLaw] = dict(KERNEL_FREE)
-    laws["Truncated(tol 1e-3)"] = grf.Truncated(kernel.truncation_length(1e-3))
+    laws: dict[str, grf.sampling.LengthLaw] = dict(KERNEL_FREE)
+    laws["Truncated(tol 1e-3)"] = grf.sampling.Truncated(kernel.truncation_length(1e-3))
     walks = {name: grf.RandomWalks(round(STEPS / law.survival.mean_length), law) for name, law in laws.items()}
-    choice = grf.AutoLengths(kernel)
+    choice = grf.sampling.AutoLengths(kernel)
     n_walks = 32
     for _ in range(4):  # the table depends a little on the number of walks
         table = choice.survival(graph, n_walks=n_walks)
-        auto = grf.RandomWalks(n_walks, grf.Stratified(table))
+        auto = grf.RandomWalks(n_walks, grf.sampling.Stratified(table))
         n_walks = round(STEPS / table.mean_length)
     walks["AutoLengths"] = grf.RandomWalks(n_walks, auto.lengths)
     return walks
@@ -72,7 +74,7 @@ def main(names: list[str]) -> None:
         for kernel in KERNELS:
             exact = kernel.dense(graph)
             started = time.perf_counter()
-            grf.AutoLengths(kernel).survival(graph)
+            grf.sampling.AutoLengths(kernel).survival(graph)
             seconds = time.perf_counter() - started
             print(f"\n{name}, {kernel!r} (AutoLengths in {seconds:.2f} s)", flush=True)
             print(f"{'law':<22} {'walks':>5} {'steps':>6} {'non-zeros':>9} {'error':>18} {'of 0.1':>7}")

@@ -69,7 +69,7 @@ def dense(graph: grf.Graph, x: np.ndarray) -> Callable[[float], object]:
     return gradient
 
 
-def in_pymc(graph: grf.Graph, kernel: grf.Kernel, x: np.ndarray) -> Callable[[float], object]:
+def in_pymc(graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray) -> Callable[[float], object]:
     """The same density and gradient, compiled by PyTensor."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -98,7 +98,7 @@ def pymc_car(graph: grf.Graph, x: np.ndarray) -> Callable[[float], object]:
     return lambda at: compiled(x, at)
 
 
-def in_numpyro(graph: grf.Graph, kernel: grf.Kernel, x: np.ndarray) -> Callable[[float], object]:
+def in_numpyro(graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray) -> Callable[[float], object]:
     """The same density and gradient, compiled by JAX."""
     import jax
     import numpyro

@@ -105,7 +105,7 @@ class Signal(NamedTuple):
     nodes: np.ndarray
     values: np.ndarray
     noise: float | None
-    kernel: grf.Kernel | None = None
+    kernel: grf.kernels.Kernel | None = None
 
 
 class Scores(NamedTuple):
@@ -149,7 +149,7 @@ def signals(data: grf.datasets.Dataset, graph: grf.Graph, nodes: np.ndarray) -> 
         if kernel.laplacian == "combinatorial":
             own = kernel.replace(lengthscale=kernel.hyperparameters["lengthscale"] * unit)
 
-        def draw(rng: np.random.Generator, own: grf.Kernel = own) -> Signal:
+        def draw(rng: np.random.Generator, own: grf.kernels.Kernel = own) -> Signal:
             deviation = mean_variance(graph, own, seed=0).value ** 0.5
             values = 3 + grf.apply_root(graph, own, rng.standard_normal(graph.n_nodes)) / deviation
             return Signal(every, values, float(rng.choice(NOISES)), own)

@@ -108,7 +108,7 @@ def in_turn(one: Callable[[int], Any], other: Callable[[int], Any], rounds: int)
 
 def overhead(client: Client, graph: grf.Graph, rounds: int) -> Rates:
     """Print the table; the rates that it shows."""
-    here: list[grf.Features] = []
+    here: list[grf.features.Features] = []
     there: list[grf.distributed.DistributedFeatures] = []
 
     def sample_here(number: int) -> None:
@@ -322,7 +322,7 @@ def mapped(edges: int, rounds: int) -> None:
         unwatched = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate")}
         with dask.config.set(unwatched), cluster(THREADS, memory_limit=limit) as client:
             there: list[grf.distributed.DistributedFeatures] = []
-            here: list[grf.Features] = []
+            here: list[grf.features.Features] = []
 
             def sample_there(number: int) -> None:
                 there.clear()  # workers have no room for two

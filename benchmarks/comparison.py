@@ -181,7 +181,7 @@ def precision(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
 
     gp = grf.GraphGPRegressor(
         data.graph, kernel=kernel, method="precision", optimize=False, output_scale=scale, noise=NOISE**2,
-        normalize=False, mean="zero", seed=0,
+        numerics=grf.gp.Numerics(normalize=False), mean="zero", seed=0,
     )  # fmt: skip
     return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
 
@@ -238,7 +238,9 @@ def matern_of(case: str) -> tuple[Any, float]:
         return kernel_of(case), small.scale
     found = []
     for nu in (1.0, 2.0):
-        gp = grf.GraphGPRegressor(small.graph, kernel=grf.Matern(nu), normalize=False, mean="zero", seed=0)
+        gp = grf.GraphGPRegressor(
+            small.graph, kernel=grf.Matern(nu), numerics=grf.gp.Numerics(normalize=False), mean="zero", seed=0
+        )
         found.append(gp.fit(small.nodes, small.y))
     best = max(found, key=lambda gp: gp.log_marginal_likelihood_)
     return best.kernel_, best.output_scale_

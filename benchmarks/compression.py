@@ -113,7 +113,7 @@ class Measured(NamedTuple):
 class Case:
     """A graph and a kernel, with exact rows to compare with."""
 
-    def __init__(self, graph: grf.Graph, kernel: grf.Kernel) -> None:
+    def __init__(self, graph: grf.Graph, kernel: grf.kernels.Kernel) -> None:
         self.graph, self.kernel = graph, kernel
         self.length = kernel.truncation_length(TOLERANCE)
         self.rows = np.sort(np.random.default_rng(0).permutation(graph.n_nodes)[:ROWS])
@@ -139,7 +139,7 @@ class Case:
         for name in CHANGES:
             with changed(name):
                 found[name] = self.measure(constant)
-        lengths = grf.AutoLengths(self.kernel)
+        lengths = grf.sampling.AutoLengths(self.kernel)
         found["falling"] = self.measure(grf.CompressedPowers(budget, lengths=lengths).resolved(self.graph))
         n_walks = budget
         for _ in range(3):  # the table depends a little on the number of walks
@@ -221,7 +221,7 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     # Long kernels with walks that do not suit them.
-    warnings.simplefilter("ignore", grf.HeavyTailWarning)
-    warnings.simplefilter("ignore", grf.TruncationWarning)
+    warnings.simplefilter("ignore", grf.features.HeavyTailWarning)
+    warnings.simplefilter("ignore", grf.features.TruncationWarning)
     print(header("scipy"))
     main(sys.argv[1:] or list(GRAPHS))

@@ -22,9 +22,9 @@ import numpy as np
 from _machine import header
 
 import graphrf as grf
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.quadratic import QuadraticCost, local_search
-from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.quadratic import QuadraticCost, local_search
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.sampling.walks.lengths import Survival
 
 GRAPHS = ("karate", "dolphins", "football")
@@ -33,8 +33,8 @@ KERNELS = (
     grf.Diffusion(1.0),
     grf.Diffusion(2.0),
     grf.Matern(1.5, 2.0),
-    grf.PowerSeries(modulation=[1.0, -0.8, 0.5, -0.3, 0.1]),
-    grf.PowerSeries(modulation=[0.2, 1.0, -1.0, 0.5]),
+    grf.kernels.PowerSeries(modulation=[1.0, -0.8, 0.5, -0.3, 0.1]),
+    grf.kernels.PowerSeries(modulation=[0.2, 1.0, -1.0, 0.5]),
 )
 
 
@@ -57,7 +57,7 @@ def one_walk_moments(graph: grf.Graph, modulation: np.ndarray, survival: Surviva
 
 
 def true_error(
-    graph: grf.Graph, kernel: grf.Kernel, survival: Survival, order: int
+    graph: grf.Graph, kernel: grf.kernels.Kernel, survival: Survival, order: int
 ) -> tuple[QuadraticCost, float, float]:
     """The error as a quadratic cost and a constant to add, and tr K^2."""
     modulation = kernel.modulation(survival.table.size)
@@ -92,14 +92,18 @@ def main(names: tuple[str, ...]) -> None:
 
                     settings = {"p_halt": p_halt, "order": order}
                     couplings = [
-                        grf.learn_coupling(graph, kernel, **settings),
-                        grf.Coupling(np.arange(order)[::-1]),
-                        grf.learn_coupling(graph, kernel, **settings, solver="quadratic"),
-                        grf.learn_coupling(graph, kernel, **settings, solver="projection"),
-                        grf.learn_coupling(graph, kernel, **settings, solver="quadratic", projections=100),
+                        grf.couplings.learn_coupling(graph, kernel, **settings),
+                        grf.sampling.Coupling(np.arange(order)[::-1]),
+                        grf.couplings.learn_coupling(graph, kernel, **settings, solver="quadratic"),
+                        grf.couplings.learn_coupling(graph, kernel, **settings, solver="projection"),
+                        grf.couplings.learn_coupling(
+                            graph, kernel, **settings, solver="quadratic", projections=100
+                        ),
                     ]
                     if order <= 8:
-                        couplings.append(grf.learn_coupling(graph, kernel, **settings, solver="exhaustive"))
+                        couplings.append(
+                            grf.couplings.learn_coupling(graph, kernel, **settings, solver="exhaustive")
+                        )
                     found = [coupling.permutation for coupling in couplings]
                     rng = np.random.default_rng(0)
                     best = local_search(error, [*found, *(rng.permutation(order) for _ in range(4))])

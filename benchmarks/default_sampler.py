@@ -52,7 +52,7 @@ GRAPHS = (
     "polbooks", "newsgroup-sparse-1", "arenas-email", "facebook-pages",
     "mesh-torus", "mesh-fandisk", "generated-icosphere", "grid 60 x 60", "california-roads",
 )  # fmt: skip
-KERNELS: tuple[grf.Kernel, ...] = (
+KERNELS: tuple[grf.kernels.Kernel, ...] = (
     grf.RegularizedLaplacian(1.0, 2.0),
     grf.RegularizedLaplacian(3.0, 2.0),
     grf.Diffusion(1.0),
@@ -62,28 +62,28 @@ KERNELS: tuple[grf.Kernel, ...] = (
 )
 
 
-def half_and_half(p_long: float, p_short: float, free_steps: int) -> grf.Survival:
+def half_and_half(p_long: float, p_short: float, free_steps: int) -> grf.sampling.Survival:
     """Each walk follows one of two geometric laws, with equal chances: most steps early, and a long tail."""
     k = np.maximum(np.arange(380) - free_steps, 0)
-    return grf.Survival((1 - p_long) ** k / 2 + (1 - p_short) ** k / 2)
+    return grf.sampling.Survival((1 - p_long) ** k / 2 + (1 - p_short) ** k / 2)
 
 
 REFERENCE = "Stratified(0.1)"
 # Powers with budgets that fall like this law, in place of walks.
 COMPRESSED = "compressed powers"
 LAWS = {
-    REFERENCE: grf.Survival.geometric(0.1),
-    "Stratified(0.2)": grf.Survival.geometric(0.2),
+    REFERENCE: grf.sampling.Survival.geometric(0.1),
+    "Stratified(0.2)": grf.sampling.Survival.geometric(0.2),
     "3 free, then 0.15": flat_then_geometric(3, 0.85).survival,
     "4 free, then 0.15": flat_then_geometric(4, 0.85).survival,
     "4 free, then 0.2": flat_then_geometric(4, 0.8).survival,
     "6 free, then 0.2": flat_then_geometric(6, 0.8).survival,
     "2 free, .09 or .25": half_and_half(0.09, 0.25, free_steps=2),
-    COMPRESSED: grf.Survival.geometric(0.1).cut(48),
+    COMPRESSED: grf.sampling.Survival.geometric(0.1).cut(48),
 }
 STEPS = (288, 96)
 ROWS = 300
-Results = dict[str, dict[grf.Kernel, float]]
+Results = dict[str, dict[grf.kernels.Kernel, float]]
 
 
 def load(name: str) -> grf.Graph:
@@ -96,7 +96,7 @@ def load(name: str) -> grf.Graph:
 
 
 def measure(
-    graph: grf.Graph, exact: dict[grf.Kernel, np.ndarray], rows: np.ndarray, steps: int
+    graph: grf.Graph, exact: dict[grf.kernels.Kernel, np.ndarray], rows: np.ndarray, steps: int
 ) -> tuple[Results, dict[str, tuple[float, float]]]:
     """The mean error of every law and kernel, and the steps and non-zeros of every law, per node."""
     errors: Results = {}
@@ -104,11 +104,11 @@ def measure(
     seeds = range(5 if graph.n_nodes <= 2000 else 2)
     for law, survival in LAWS.items():
         m = round(steps / survival.mean_length)
-        found: dict[grf.Kernel, list[float]] = {kernel: [] for kernel in exact}
+        found: dict[grf.kernels.Kernel, list[float]] = {kernel: [] for kernel in exact}
         size = []
         for n_walks in (m - 1, m, m + 1):
             for seed in seeds:
-                sampler = grf.RandomWalks(n_walks, grf.Stratified(survival))
+                sampler = grf.RandomWalks(n_walks, grf.sampling.Stratified(survival))
                 if law == COMPRESSED:
                     sampler = grf.CompressedPowers(n_walks, lengths=survival)
                 features = grf.sample_features(graph, sampler, seed=seed)
@@ -136,7 +136,7 @@ def print_heavy_tails() -> None:
     for law, survival in LAWS.items():
         if law == COMPRESSED:  # their values are not divided by S
             continue
-        features = grf.sample_features(edge, grf.RandomWalks(2, grf.Stratified(survival)), seed=0)
+        features = grf.sample_features(edge, grf.RandomWalks(2, grf.sampling.Stratified(survival)), seed=0)
         line = f"{law:<20}"
         for family in families.values():
             lengthscale = 0.1
@@ -146,11 +146,11 @@ def print_heavy_tails() -> None:
         print(line)
 
 
-def _warns(features: grf.Features, kernel: grf.Kernel) -> bool:
+def _warns(features: grf.features.Features, kernel: grf.kernels.Kernel) -> bool:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         features.matrix(kernel)
-    return any(issubclass(warning.category, grf.HeavyTailWarning) for warning in caught)
+    return any(issubclass(warning.category, grf.features.HeavyTailWarning) for warning in caught)
 
 
 def _mean(values: list[float]) -> float:
@@ -158,7 +158,7 @@ def _mean(values: list[float]) -> float:
 
 
 def main(names: list[str]) -> None:
-    ratios: dict[tuple[int, str], list[tuple[float, grf.Kernel, str]]] = defaultdict(list)
+    ratios: dict[tuple[int, str], list[tuple[float, grf.kernels.Kernel, str]]] = defaultdict(list)
     relative: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for name in names:
         graph = load(name)

@@ -165,17 +165,19 @@ def together(runs: Sequence[Runs]) -> Runs:
 
 def samplers(n_walks: int) -> dict[str, grf.RandomWalks | grf.CompressedPowers]:
     return {
-        "stratified": grf.RandomWalks(n_walks, grf.Stratified(0.1)),
-        "independent": grf.RandomWalks(n_walks, grf.Stratified(0.1), directions="independent"),
+        "stratified": grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1)),
+        "independent": grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1), directions="independent"),
         "compressed powers": grf.CompressedPowers(n_walks),
     }
 
 
-def sampled_on(on: Device, graph: grf.Graph, sampler: grf.RandomWalks | grf.CompressedPowers) -> grf.Features:
+def sampled_on(
+    on: Device, graph: grf.Graph, sampler: grf.RandomWalks | grf.CompressedPowers
+) -> grf.features.Features:
     return grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
 
 
-def compared(name: str, made: grf.Features, graph: grf.Graph, on: Device) -> None:
+def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Device) -> None:
     """Rows of what the device has sampled, from all its blocks, beside those of the compiled loops.
 
     Walks must have the same bits. Powers are sums of floating-point numbers, whose order is the device's, so that
@@ -202,8 +204,8 @@ def bits(options: argparse.Namespace, on: Device) -> None:
     graphs = {"random": plain, "weighted": weighted(plain), "with hubs": preferential(n_nodes, 4)}
     walks = {
         **{name: sampler for name, sampler in samplers(options.walks).items() if "powers" not in name},
-        "coupled": grf.RandomWalks(options.walks, grf.SigmaCoupled(0.1)),
-        "of fixed length": grf.RandomWalks(options.walks, grf.Truncated(8), laplacian="combinatorial"),
+        "coupled": grf.RandomWalks(options.walks, grf.sampling.SigmaCoupled(0.1)),
+        "of fixed length": grf.RandomWalks(options.walks, grf.sampling.Truncated(8), laplacian="combinatorial"),
     }
     nodes = np.random.default_rng(0).permutation(n_nodes)[:500]
     torch_engine = {"engine": "torch", "device": on.device}
@@ -249,7 +251,7 @@ def features(options: argparse.Namespace, on: Device) -> None:
     for name, sampler in samplers(options.walks).items():
         with on.case(f"features, {name}"):
             on.duration(f"{name}: preparation on the host", on.once(lambda s=sampler: s.prepare(graph, 0))[0])
-            made: list[grf.Features] = []
+            made: list[grf.features.Features] = []
 
             def run(sampler=sampler, made=made) -> None:  # type: ignore[no-untyped-def]
                 made.clear()  # one record at a time
@@ -260,7 +262,7 @@ def features(options: argparse.Namespace, on: Device) -> None:
             del made[:]
 
 
-def _sampled(name: str, on: Device, runs: Runs, made: grf.Features) -> None:
+def _sampled(name: str, on: Device, runs: Runs, made: grf.features.Features) -> None:
     powers = "powers" in name
     unit, each = ("M multiply-adds/s", MULTIPLY_BYTES) if powers else ("M steps/s", STEP_BYTES)
     moved = each * made.n_steps + made.nbytes
@@ -368,16 +370,16 @@ def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: De
     return error, inside
 
 
-def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.Features:
+def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.features.Features:
     """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a GPU."""
-    sampler = grf.RandomWalks(n_walks, grf.Truncated(16))
+    sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(16))
     sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
     if on.on_gpu:
         return sampled
-    return grf.Features(sampled.frame, sampled.nodes, device_record(sampled.record, on.device))
+    return grf.features.Features(sampled.frame, sampled.nodes, device_record(sampled.record, on.device))
 
 
-def _model(sampled: grf.Features, x: torch.Tensor, y: torch.Tensor) -> Model:
+def _model(sampled: grf.features.Features, x: torch.Tensor, y: torch.Tensor) -> Model:
     model = Model(x, y, GRFKernel(sampled, grf.Diffusion(2.0)), gpytorch.likelihoods.GaussianLikelihood())
     model.mean_module.constant.data.fill_(float(y.mean()))
     return model

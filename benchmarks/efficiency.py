@@ -47,7 +47,7 @@ GRAPHS = {
     "cora": "social and citation",
     "facebook-pages": "social and citation",
 }
-KERNELS: dict[str, grf.Kernel] = {
+KERNELS: dict[str, grf.kernels.Kernel] = {
     "2-regularised Laplacian": grf.RegularizedLaplacian(1.0, 2),
     "diffusion, lengthscale 1": grf.Diffusion(1.0),
     "diffusion, lengthscale 3": grf.Diffusion(3.0),
@@ -87,7 +87,7 @@ class Case:
     name: str
     graph: grf.Graph
     kernel_name: str
-    kernel: grf.Kernel
+    kernel: grf.kernels.Kernel
     rows: np.ndarray
     exact: np.ndarray
     length: int
@@ -95,7 +95,7 @@ class Case:
     def measure(self, method: str, setting: str, sampler: Any, repeats: int, n_factors: int = 1) -> Row | None:
         """The row of a sampler, or None if its record would be too large."""
         errors, seconds, features = [], [], None
-        deterministic = isinstance(sampler, grf.ExactPowers | grf.CutPowers)
+        deterministic = isinstance(sampler, grf.sampling.ExactPowers | grf.sampling.CutPowers)
         if deterministic and self.work(sampler) > WORK:
             return None
         for seed in range(1 if deterministic else repeats):
@@ -119,7 +119,9 @@ class Case:
         """Features, or a product of several."""
         if n_factors == 1:
             return grf.sample_features(self.graph, sampler, memory_limit=MEMORY, **options)
-        return grf.sample_product(self.graph, sampler, n_factors=n_factors, memory_limit=MEMORY, **options)
+        return grf.sampling.sample_product(
+            self.graph, sampler, n_factors=n_factors, memory_limit=MEMORY, **options
+        )
 
     def error(self, factors: Sequence[sp.csr_array]) -> float:
         """Relative Frobenius error of the chosen rows of B B^T, B the product of the factors."""
@@ -168,7 +170,7 @@ class Case:
         return low
 
 
-def paper(n_walks: int, lengths: grf.LengthLaw) -> grf.RandomWalks:
+def paper(n_walks: int, lengths: grf.sampling.LengthLaw) -> grf.RandomWalks:
     """Walks with independent directions, as in the paper."""
     return grf.RandomWalks(n_walks, lengths, directions="independent")
 
@@ -179,21 +181,21 @@ def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row |
     The setting is the number of walks, or the budget of powers, of each factor.
     """
     length, kernel = case.length, case.kernel
-    budget = case.measure(SIGMA, "32", paper(32, grf.SigmaCoupled(0.1)), repeats)
+    budget = case.measure(SIGMA, "32", paper(32, grf.sampling.SigmaCoupled(0.1)), repeats)
     assert budget is not None
     yield budget
     families: dict[str, tuple[int, Callable[[int], Any]]] = {
-        "iid, p 0.1": (1, lambda m: paper(m, grf.IID(0.1))),
-        "stratified both, p 0.1": (1, lambda m: grf.RandomWalks(m, grf.Stratified(0.1))),
-        "stratified, truncated": (1, lambda m: grf.RandomWalks(m, grf.Truncated(length))),
-        "walks, auto": (1, lambda m: grf.RandomWalks(m, grf.AutoLengths(kernel))),
+        "iid, p 0.1": (1, lambda m: paper(m, grf.sampling.IID(0.1))),
+        "stratified both, p 0.1": (1, lambda m: grf.RandomWalks(m, grf.sampling.Stratified(0.1))),
+        "stratified, truncated": (1, lambda m: grf.RandomWalks(m, grf.sampling.Truncated(length))),
+        "walks, auto": (1, lambda m: grf.RandomWalks(m, grf.sampling.AutoLengths(kernel))),
         "compressed (the default)": (1, lambda b: grf.CompressedPowers(b)),
         "compressed": (1, lambda b: grf.CompressedPowers(b, length)),
-        "compressed, auto": (1, lambda b: grf.CompressedPowers(b, lengths=grf.AutoLengths(kernel))),
-        "cut": (1, lambda b: grf.CutPowers(b, length)),
+        "compressed, auto": (1, lambda b: grf.CompressedPowers(b, lengths=grf.sampling.AutoLengths(kernel))),
+        "cut": (1, lambda b: grf.sampling.CutPowers(b, length)),
     }
     for n_factors in (2, 4):
-        auto = grf.AutoLengths(kernel.root(n_factors))
+        auto = grf.sampling.AutoLengths(kernel.root(n_factors))
         families[f"{n_factors} factors, walks, auto"] = n_factors, lambda m, auto=auto: grf.RandomWalks(m, auto)
         families[f"{n_factors} factors, compressed, auto"] = (
             n_factors,
@@ -207,7 +209,7 @@ def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row |
         size = case.within(budget, sampler, n_factors, most=512)
         if size:
             yield case.measure(method + WITHIN, f"{size}", sampler(size), repeats, n_factors)
-    yield case.measure("exact rows", f"{length} powers", grf.ExactPowers(length), repeats)
+    yield case.measure("exact rows", f"{length} powers", grf.sampling.ExactPowers(length), repeats)
     yield case.series()
 
 
@@ -337,10 +339,10 @@ def main() -> None:
         draw([row for row in rows if row.kernel in arguments.kernels], arguments.out)
         return
     # Long kernels are measured with walks that do not suit them, on purpose.
-    warnings.simplefilter("ignore", grf.HeavyTailWarning)
-    warnings.simplefilter("ignore", grf.TruncationWarning)
+    warnings.simplefilter("ignore", grf.features.HeavyTailWarning)
+    warnings.simplefilter("ignore", grf.features.TruncationWarning)
     print(header("scipy"))
-    for sampler in (paper(2, grf.SigmaCoupled(0.1)), grf.RandomWalks(2), grf.CompressedPowers(2, 2)):
+    for sampler in (paper(2, grf.sampling.SigmaCoupled(0.1)), grf.RandomWalks(2), grf.CompressedPowers(2, 2)):
         grf.sample_features(grf.datasets.load("karate").graph, sampler, seed=0).matrix(
             KERNELS["diffusion, lengthscale 1"]
         )

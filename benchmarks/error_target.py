@@ -31,12 +31,12 @@ MOST_NONZEROS = 4096
 class Case:
     """A graph and a kernel, with exact rows."""
 
-    def __init__(self, graph: grf.Graph, kernel: grf.Kernel) -> None:
+    def __init__(self, graph: grf.Graph, kernel: grf.kernels.Kernel) -> None:
         self.graph, self.kernel = graph, kernel
         self.rows = np.sort(np.random.default_rng(0).permutation(graph.n_nodes)[:ROWS])
         self.exact = kernel_block(graph, kernel, rows=self.rows)
 
-    def error(self, features: grf.Features) -> float:
+    def error(self, features: grf.features.Features) -> float:
         """Relative Frobenius error of the chosen rows of Phi Phi^T."""
         phi = features.matrix(self.kernel)
         estimate = phi @ phi[self.rows].toarray().T
@@ -72,13 +72,13 @@ class Case:
     def families(self) -> Iterator[list[Any]]:
         """Samplers of growing size, one family after another."""
         length = self.kernel.truncation_length(TOLERANCE)
-        auto = grf.AutoLengths(self.kernel)
+        auto = grf.sampling.AutoLengths(self.kernel)
         makers: list[Callable[[int], Any]] = [
-            lambda size: grf.CutPowers(size, length),
+            lambda size: grf.sampling.CutPowers(size, length),
             lambda size: grf.CompressedPowers(size, lengths=auto),
             lambda size: grf.RandomWalks(size, auto),
         ]
-        yield [grf.ExactPowers(end) for end in range(1, length + 1)]
+        yield [grf.sampling.ExactPowers(end) for end in range(1, length + 1)]
         sizes = np.unique(np.round(4 * 1.25 ** np.arange(44)).astype(int)).tolist()  # 4 to 58,000
         for make in makers:
             yield [make(size) for size in sizes]

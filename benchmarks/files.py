@@ -58,7 +58,7 @@ def main() -> None:
             ),
             "npz of scipy, against scipy": (lambda: matrix_files.read_npz(npz), lambda: sp.load_npz(npz)),
             "features loaded, against numpy.load": (
-                lambda: grf.load_features(ours),
+                lambda: grf.features.load_features(ours),
                 lambda: [np.load(plain)[name] for name in arrays],
             ),
             "features saved, against numpy.savez": (

@@ -73,11 +73,20 @@ def warm() -> None:
     """Compile all loops."""
     small = grid(12)
     nodes = np.arange(0, 144, 3)
-    field = grf.GraphGPRegressor(small, kernel=grf.Matern(2.0), method="precision", max_train=20, seed=0)
+    field = grf.GraphGPRegressor(
+        small, kernel=grf.Matern(2.0), method="precision", numerics=grf.gp.Numerics(max_train=20), seed=0
+    )
     field.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
     for method in ("series", "features"):
         for solver in ("cholesky", "cg"):
-            gp = grf.GraphGPRegressor(small, kernel="diffusion", method=method, solver=solver, noise=0.1, seed=0)
+            gp = grf.GraphGPRegressor(
+                small,
+                kernel="diffusion",
+                method=method,
+                numerics=grf.gp.Numerics(solver=solver),
+                noise=0.1,
+                seed=0,
+            )
             gp.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
 
 
@@ -112,7 +121,12 @@ def grid10k(rival: bool, exact: bool) -> None:
         print(f"{method}: {np.median(seconds):.2f} s [{min(seconds):.2f}, {max(seconds):.2f}]")
     if rival:
         _rival(graph, truth, nodes, y, held_out)
-    known = {"kernel": grf.Diffusion(np.sqrt(20.0)), "normalize": False, "output_scale": 10.0, "noise": NOISE**2}
+    known = {
+        "kernel": grf.Diffusion(np.sqrt(20.0)),
+        "numerics": grf.gp.Numerics(normalize=False),
+        "output_scale": 10.0,
+        "noise": NOISE**2,
+    }
     best = grf.GraphGPRegressor(graph, method="series", optimize=False, mean="zero", **known).fit(nodes, y)
     mean, std = best.predict(return_std=True)
     print(f"exact, true hyperparameters: {quality(truth, mean, std, NOISE**2, held_out)}", flush=True)

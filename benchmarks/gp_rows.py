@@ -41,14 +41,16 @@ def main() -> None:
         known = {"optimize": False, "output_scale": exact.output_scale_, "noise": exact.noise_, "mean": "zero"}
         f = kernel.modulation(length + 1) * np.sqrt(exact.output_scale_ / exact.mean_variance_)
         samplers = (
-            grf.RandomWalks(16, lengths=grf.Truncated(length)),
-            grf.RandomWalks(64, lengths=grf.Truncated(length)),
+            grf.RandomWalks(16, lengths=grf.sampling.Truncated(length)),
+            grf.RandomWalks(64, lengths=grf.sampling.Truncated(length)),
             grf.CompressedPowers(64, max_length=length),
         )
         for sampler in samplers:
             off: list[tuple[float, float]] = []
             for seed in range(5):
-                gp = grf.GraphGPRegressor(graph, kernel=kernel, sampler=sampler, seed=seed, **known)
+                gp = grf.GraphGPRegressor(
+                    graph, kernel=kernel, numerics=grf.gp.Numerics(sampler=sampler), seed=seed, **known
+                )
                 gp.fit(nodes, y[nodes] - exact.mean_)
                 rows = grf.sample_features(graph, sampler, nodes=asked, seed=seed, dtype="float64").factor()
                 seen = grf.sample_features(graph, sampler, nodes=nodes, seed=seed, dtype="float64").factor()

@@ -58,7 +58,7 @@ def compared(side: int, nu: float) -> str:
     def made(method: str, **settings: Any) -> grf.GraphGPRegressor:
         return grf.GraphGPRegressor(
             graph, kernel=kernel, method=method, optimize=False, noise=NOISE, output_scale=1 / variance,
-            normalize=False, mean="zero", n_threads=1, seed=0, **settings,
+            mean="zero", numerics=grf.gp.Numerics(normalize=False, n_threads=1), seed=0, **settings,
         )  # fmt: skip
 
     seconds, found = [], {}

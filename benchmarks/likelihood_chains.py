@@ -137,7 +137,7 @@ def compare(graph: grf.Graph, name: str, case: Case, n: int, seed: int) -> None:
     chosen = rng.permutation(graph.n_nodes)
     nodes, others = np.sort(chosen[:n]), np.sort(chosen[n : n + OTHERS])
     y, extra = case.draw(f, rng), case.extra or {}
-    settings = {"method": "series", "solver": "cholesky", "deviations": "exact", "seed": 0}
+    settings = {"method": "series", "numerics": grf.gp.Numerics(solver="cholesky", std_method="exact"), "seed": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ends of the search
         gp = grf.GraphGPRegressor(

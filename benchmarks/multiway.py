@@ -23,8 +23,8 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 import graphrf as grf
-from graphrf.matching.multiway import multiway_cost, solve_multiway
-from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.couplings.multiway import multiway_cost, solve_multiway
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from graphrf.sampling.walks.loops import draw_lengths
@@ -47,12 +47,16 @@ def spectra_of(graph: grf.Graph, p_halt: float, order: int) -> tuple[np.ndarray,
     return tile_spectra(coefficients, points), weights
 
 
-def laws(graph: grf.Graph, p_halt: float, n_walkers: int) -> dict[str, grf.LengthLaw]:
-    made = {"iid": grf.IID(p_halt), "sigma": grf.SigmaCoupled(p_halt), "stratified": grf.Stratified(p_halt)}
+def laws(graph: grf.Graph, p_halt: float, n_walkers: int) -> dict[str, grf.sampling.LengthLaw]:
+    made = {
+        "iid": grf.sampling.IID(p_halt),
+        "sigma": grf.sampling.SigmaCoupled(p_halt),
+        "stratified": grf.sampling.Stratified(p_halt),
+    }
     for name, order in (("multiway 30", 30), ("multiway 4m", 4 * n_walkers)):
         spectra, weights = spectra_of(graph, p_halt, order)
         permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
-        made[name] = grf.SigmaCoupled(p_halt, grf.Coupling(permutations, p_halt=p_halt))
+        made[name] = grf.sampling.SigmaCoupled(p_halt, grf.sampling.Coupling(permutations, p_halt=p_halt))
     return made
 
 

@@ -83,7 +83,7 @@ def torch_matrix(matrix: sp.csr_array) -> torch.Tensor:
         return torch.sparse_csr_tensor(*parts, size=matrix.shape)
 
 
-def products(name: str, features: grf.Features, copies: Copies, repeats: int) -> None:
+def products(name: str, features: grf.features.Features, copies: Copies, repeats: int) -> None:
     f = KERNEL.modulation(features.max_length + 1)
     factors = {n: features.factor(n_threads=n) for n in (1, 2)}
     matrix = factors[1].matrix(f)
@@ -147,7 +147,7 @@ def products(name: str, features: grf.Features, copies: Copies, repeats: int) ->
     passes(features, f, repeats)
 
 
-def passes(features: grf.Features, f: np.ndarray, repeats: int) -> None:
+def passes(features: grf.features.Features, f: np.ndarray, repeats: int) -> None:
     """What a new modulation costs, and the gradient in it."""
     x, y = (np.random.default_rng(1).standard_normal((n, 8)).astype(features.dtype) for n in features.shape[::-1])
     for n in (1, 2):
@@ -171,7 +171,7 @@ def main() -> None:
         numpy_copy, numba_copy = copies(n)
         print(f"copy on {n} thread(s): numpy {numpy_copy:.1f} GB/s, numba {numba_copy:.1f} GB/s")
     n_nodes = 1_000_000 if options.large else 200_000
-    sampler = grf.RandomWalks(32, grf.Stratified(0.1))
+    sampler = grf.RandomWalks(32, grf.sampling.Stratified(0.1))
     for name, make in (("grid", lambda: grid(round(n_nodes**0.5))), ("random", lambda: random_graph(n_nodes, 8))):
         graph = make()
         for dtype in ("float64",) if options.large else ("float64", "float32"):

@@ -15,7 +15,7 @@ from _machine import header
 import graphrf as grf
 
 
-class RandomOrder(grf.Stratified):
+class RandomOrder(grf.sampling.Stratified):
     """Stratified lengths whose strata are given to the walks in a random order."""
 
     def permutations(self, n_walks: int) -> np.ndarray:
@@ -36,7 +36,7 @@ def main(repeats: int = 20) -> None:
         for n_walks in (16, 64):
             for p_halt in (0.1, 0.3):
                 errors = np.empty((2, repeats))
-                for row, law in enumerate((grf.Stratified(p_halt), RandomOrder(p_halt))):
+                for row, law in enumerate((grf.sampling.Stratified(p_halt), RandomOrder(p_halt))):
                     for seed in range(repeats):
                         gram = grf.sample_features(graph, grf.RandomWalks(n_walks, law), seed=seed).gram(kernel)
                         errors[row, seed] = np.linalg.norm(gram - exact) / np.linalg.norm(exact)

@@ -94,7 +94,7 @@ def traffic() -> None:
     scores(y[hidden], found[2][0][hidden], found[2][1][hidden])
 
 
-def nodes_of(graph: grf.Graph, kernel: grf.Kernel, n: int, **options: Any) -> None:
+def nodes_of(graph: grf.Graph, kernel: grf.kernels.Kernel, n: int, **options: Any) -> None:
     """A fit of n nodes of a graph, with means and deviations elsewhere."""
     rng = np.random.default_rng(0)
     signal = grf.apply_root(graph, kernel, rng.standard_normal(graph.n_nodes))

@@ -66,7 +66,7 @@ def some_nodes(graph: grf.Graph) -> np.ndarray:
 
 
 def walks(n_walks: int, directions: str) -> grf.RandomWalks:
-    return grf.RandomWalks(n_walks, grf.Stratified(0.1), directions=directions)
+    return grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1), directions=directions)
 
 
 CASES = [(n_walks, directions) for n_walks in (16, 32) for directions in ("independent", "stratified")]
@@ -78,7 +78,7 @@ def speed() -> None:
     for name, graph in graphs().items():
         nodes = some_nodes(graph)
         for n_walks, directions in CASES:
-            made: list[grf.Features] = []
+            made: list[grf.features.Features] = []
 
             def run(graph=graph, sampler=walks(n_walks, directions), nodes=nodes, made=made) -> None:  # noqa: B008
                 made[:] = [grf.sample_features(graph, sampler, nodes=nodes, seed=0)]
@@ -219,7 +219,9 @@ def rival() -> None:
     )
     # The same law: geometric with p_halt 0.1, cut after 9 steps. Both end with one sparse matrix a step's worth of
     # loads or counts for each step, before any kernel.
-    sampler = grf.RandomWalks(16, grf.IID(grf.Survival(0.9 ** np.arange(10))), directions="independent")
+    sampler = grf.RandomWalks(
+        16, grf.sampling.IID(grf.sampling.Survival(0.9 ** np.arange(10))), directions="independent"
+    )
     theirs, ours = [], []
     for _ in range(5):
         theirs.append(timed(lambda: GRFSampler(

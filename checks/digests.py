@@ -112,35 +112,35 @@ KERNEL, COMBINATORIAL = grf.Diffusion(2.0), grf.Diffusion(0.5, laplacian="combin
 # -- features ----------------------------------------------------------------------------------------------
 
 
-class ByDegree(grf.AdaptiveLengths):
+class ByDegree(grf.sampling.AdaptiveLengths):
     """A choice of lengths as users may write it."""
 
     laplacian = "normalized"
 
-    def law(self, graph: grf.Graph, sampler: grf.RandomWalks) -> grf.LengthLaw:
-        return grf.IID(1 / (4 + float(graph.degrees.mean())))
+    def law(self, graph: grf.Graph, sampler: grf.RandomWalks) -> grf.sampling.LengthLaw:
+        return grf.sampling.IID(1 / (4 + float(graph.degrees.mean())))
 
 
 BOTH = {"walks": grf.RandomWalks(24), "powers": grf.CompressedPowers(12, max_length=10)}
 SAMPLERS: dict[str, Any] = {
-    "walks iid": grf.RandomWalks(16, grf.IID(0.1), directions="independent"),
-    "walks antithetic": grf.RandomWalks(16, grf.Antithetic(0.2)),
-    "walks sigma": grf.RandomWalks(16, grf.SigmaCoupled(0.1), directions="independent"),
-    "walks stratified": grf.RandomWalks(16, grf.Stratified(grf.Survival([1, 1, 0.5, 0.25]))),
-    "walks truncated": grf.RandomWalks(12, grf.Truncated(6)),
-    "walks auto": grf.RandomWalks(16, grf.AutoLengths(KERNEL)),
+    "walks iid": grf.RandomWalks(16, grf.sampling.IID(0.1), directions="independent"),
+    "walks antithetic": grf.RandomWalks(16, grf.sampling.Antithetic(0.2)),
+    "walks sigma": grf.RandomWalks(16, grf.sampling.SigmaCoupled(0.1), directions="independent"),
+    "walks stratified": grf.RandomWalks(16, grf.sampling.Stratified(grf.sampling.Survival([1, 1, 0.5, 0.25]))),
+    "walks truncated": grf.RandomWalks(12, grf.sampling.Truncated(6)),
+    "walks auto": grf.RandomWalks(16, grf.sampling.AutoLengths(KERNEL)),
     "walks choice": grf.RandomWalks(16, ByDegree()),
     "walks combinatorial": grf.RandomWalks(16, laplacian="combinatorial"),
     "default": None,
-    "compressed auto": grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL)),
+    "compressed auto": grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(KERNEL)),
     "compressed combinatorial": grf.CompressedPowers(16, laplacian="combinatorial"),
-    "cut": grf.CutPowers(10, 8),
-    "exact": grf.ExactPowers(5),
-    "exact combinatorial": grf.ExactPowers(5, laplacian="combinatorial"),
+    "cut": grf.sampling.CutPowers(10, 8),
+    "exact": grf.sampling.ExactPowers(5),
+    "exact combinatorial": grf.sampling.ExactPowers(5, laplacian="combinatorial"),
 } | BOTH
 
 
-def record(features: grf.Features) -> list[Any]:
+def record(features: grf.features.Features) -> list[Any]:
     """What features say in public; the random modulation tells all steps apart."""
     kernel = KERNEL if features.laplacian == "normalized" else COMBINATORIAL
     modulation = np.random.default_rng(0).standard_normal(features.max_length + 1)
@@ -178,7 +178,9 @@ def features_in_files(sampler: Any) -> Any:
     with TemporaryDirectory() as folder:
         drawn = grf.sample_features(HUBS, sampler, seed=3, path=f"{folder}/blocks")
         drawn.save(f"{folder}/one.npz")
-        return [record(grf.load_features(f"{folder}/{name}")) for name in ("blocks", "one.npz")], record(drawn)
+        return [record(grf.features.load_features(f"{folder}/{name}")) for name in ("blocks", "one.npz")], record(
+            drawn
+        )
 
 
 @setting("products of", BOTH)
@@ -192,7 +194,7 @@ def products_of_features(sampler: Any) -> Any:
 
 @setting("chains of", BOTH)
 def chains_of_features(sampler: Any) -> Any:
-    draw = partial(grf.sample_product, WEIGHTED, sampler, n_factors=3, dtype="float64")
+    draw = partial(grf.sampling.sample_product, WEIGHTED, sampler, n_factors=3, dtype="float64")
     one, two = draw(seed=1), draw(seed=2)
     x = np.random.default_rng(0).standard_normal((150, 2))
     exact = one.matrix(KERNEL), one.apply(KERNEL, x), one.apply_t(KERNEL, x), of(one, "seed nnz n_steps shape")
@@ -208,17 +210,17 @@ def chains_of_features(sampler: Any) -> Any:
         "diffusion": KERNEL,
         "regularized Laplacian": grf.RegularizedLaplacian(1.5, 2.0),
         "Matern": grf.Matern(1.5, 3.0),
-        "even steps": grf.PStepRandomWalk(2.5, 4),
-        "odd steps": grf.PStepRandomWalk(2.5, 3),
-        "inverse cosine": grf.InverseCosine(),
-        "power series": grf.PowerSeries(taylor=[4.0, 2.0, 0.5, 0.1]),
-        "learned modulation": grf.LearnedModulation(3, [1.0, 0.5, -0.25, 0.1]),
+        "even steps": grf.kernels.PStepRandomWalk(2.5, 4),
+        "odd steps": grf.kernels.PStepRandomWalk(2.5, 3),
+        "inverse cosine": grf.kernels.InverseCosine(),
+        "power series": grf.kernels.PowerSeries(taylor=[4.0, 2.0, 0.5, 0.1]),
+        "learned modulation": grf.kernels.LearnedModulation(3, [1.0, 0.5, -0.25, 0.1]),
         "diffusion combinatorial": COMBINATORIAL,
         "Matern combinatorial": grf.Matern(1.5, 0.5, laplacian="combinatorial"),
-        "odd steps combinatorial": grf.PStepRandomWalk(200.0, 3, laplacian="combinatorial"),
+        "odd steps combinatorial": grf.kernels.PStepRandomWalk(200.0, 3, laplacian="combinatorial"),
     },
 )
-def kernel_in_numbers(kernel: grf.Kernel) -> Any:
+def kernel_in_numbers(kernel: grf.kernels.Kernel) -> Any:
     scale = kernel.check_graph(WEIGHTED)
     at = None if kernel.laplacian == "normalized" else scale
     series = kernel.taylor(20, at), kernel.modulation(20, at), kernel.modulation_jacobian(20, at)
@@ -245,12 +247,14 @@ def kernel_in_numbers(kernel: grf.Kernel) -> Any:
         "quadratic pairs": {"order": 6, "solver": "quadratic", "pairs": 40},
         "projection": {"order": 8, "solver": "projection"},
         "exhaustive": {"order": 5, "solver": "exhaustive"},
-        "survival": {"order": 6, "p_halt": grf.Survival([1, 1, 0.5, 0.25]), "kernel": COMBINATORIAL},
+        "survival": {"order": 6, "p_halt": grf.sampling.Survival([1, 1, 0.5, 0.25]), "kernel": COMBINATORIAL},
         "PageRank": {"order": 10, "objective": "pagerank"},
     },
 )
 def learned_coupling(options: dict[str, Any]) -> Any:
-    couplings = [grf.learn_coupling(graph, **{"p_halt": 0.2, "seed": 5, **options}) for graph in (None, WEIGHTED)]
+    couplings = [
+        grf.couplings.learn_coupling(graph, **{"p_halt": 0.2, "seed": 5, **options}) for graph in (None, WEIGHTED)
+    ]
     return [of(coupling, "permutations cost_before cost_after order n_walkers") for coupling in couplings]
 
 
@@ -394,7 +398,9 @@ def graph_and_time(share: float) -> Any:
 SOURCES: dict[str, Callable[[], Any]] = {
     "graph": lambda: grf.gp.GRFKernel(WEIGHTED, grf.Matern(1.5, 3.0)),
     "walks": lambda: grf.gp.GRFKernel(grf.sample_features(WEIGHTED, BOTH["walks"], seed=1), KERNEL),
-    "learned": lambda: grf.gp.GRFKernel(WEIGHTED, grf.LearnedModulation(2, [1.0, 0.5, 0.25]), normalize=False),
+    "learned": lambda: grf.gp.GRFKernel(
+        WEIGHTED, grf.kernels.LearnedModulation(2, [1.0, 0.5, 0.25]), normalize=False
+    ),
 }
 
 

@@ -100,7 +100,7 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis")
 CORE_TESTS = (
     "tests/sampling",
     "tests/pagerank",
-    "tests/matching",
+    "tests/couplings",
     "tests/features",
     "tests/package/test_package.py",
 )

@@ -40,7 +40,7 @@ class Task(NamedTuple):
     test: np.ndarray
     y_train: np.ndarray
     y_test: np.ndarray
-    kernel: grf.Kernel
+    kernel: grf.kernels.Kernel
     amplitude: float  # what multiplies the kernel
     noise: float
     constant: float  # the mean, 0 in the paper
@@ -92,7 +92,7 @@ def split(n: int, n_test: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 class Model(NamedTuple):
     """Frozen hyperparameters: y = constant + f + noise, f ~ N(0, amplitude K)."""
 
-    kernel: grf.Kernel
+    kernel: grf.kernels.Kernel
     amplitude: float
     noise: float
     constant: float
@@ -130,7 +130,7 @@ def train_on_walks(
     """
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(train.size)[:_MOST_TRAINED])
-    walks = grf.RandomWalks(8, grf.IID(p_halt), directions="independent")
+    walks = grf.RandomWalks(8, grf.sampling.IID(p_halt), directions="independent")
     features = grf.sample_features(graph, walks, nodes=train[chosen], seed=seed, dtype="float64")
     sides = np.stack([np.ones(chosen.size), y[chosen]], axis=1)
 
@@ -161,9 +161,9 @@ def train_on_walks(
 def coupled_walks(n_walks: int, p_halt: float) -> dict[str, grf.RandomWalks]:
     """The paper's samplers: independent directions; lengths independent, antithetic and sigma-coupled."""
     laws = {
-        "iid": grf.IID(p_halt),
-        "antithetic": grf.Antithetic(p_halt),
-        "sigma": grf.SigmaCoupled(grf.learn_coupling(p_halt=p_halt, order=ORDER)),
+        "iid": grf.sampling.IID(p_halt),
+        "antithetic": grf.sampling.Antithetic(p_halt),
+        "sigma": grf.sampling.SigmaCoupled(grf.couplings.learn_coupling(p_halt=p_halt, order=ORDER)),
     }
     return {
         f"{name}, p {p_halt:g}, {n_walks}": grf.RandomWalks(n_walks, law, directions="independent")
@@ -175,8 +175,8 @@ def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
     """Our samplers; those with a budget at no more than that many non-zeros per row."""
     length = max(task.kernel.truncation_length(WALK_TAIL), 1)
     exact = max(task.kernel.truncation_length(EXACT_TAIL), 1)
-    auto = grf.AutoLengths(task.kernel)
-    stratified = grf.RandomWalks(n_walks, grf.Truncated(length), directions="stratified")
+    auto = grf.sampling.AutoLengths(task.kernel)
+    stratified = grf.RandomWalks(n_walks, grf.sampling.Truncated(length), directions="stratified")
     return {
         f"stratified, truncated, {n_walks}": stratified,
         "compressed, default": largest_budget(task, lambda budget: grf.CompressedPowers(budget), nonzeros),
@@ -184,8 +184,8 @@ def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
         "compressed, auto": largest_budget(
             task, lambda budget: grf.CompressedPowers(budget, lengths=auto).resolved(task.graph), nonzeros
         ),
-        "cut rows": grf.CutPowers(int(nonzeros), exact),
-        "exact rows": grf.ExactPowers(exact),
+        "cut rows": grf.sampling.CutPowers(int(nonzeros), exact),
+        "exact rows": grf.sampling.ExactPowers(exact),
     }
 
 
@@ -246,7 +246,7 @@ def score(task: Task, sampler: Any, seed: int) -> Score:
 
 def scores(task: Task, sampler: Any, repeats: int, seed: int) -> np.ndarray:
     """Scores of several draws, shape (repeats, 5); what is not random is drawn once."""
-    if isinstance(sampler, grf.ExactPowers | grf.CutPowers):
+    if isinstance(sampler, grf.sampling.ExactPowers | grf.sampling.CutPowers):
         repeats = 1
     return np.array([score(task, sampler, seed + k) for k in range(repeats)])
 
@@ -275,9 +275,9 @@ def warm_up(samplers: Iterable[Any]) -> None:
     with quiet():
         for sampler in samplers:
             grf.sample_features(ring, sampler, seed=0).matrix(grf.Diffusion(1.0))
-            grf.GraphGPRegressor(ring, sampler=sampler, **settings).fit([0, 1], [0.0, 1.0]).predict(
-                return_std=True
-            )
+            grf.GraphGPRegressor(ring, numerics=grf.gp.Numerics(sampler=sampler), **settings).fit(
+                [0, 1], [0.0, 1.0]
+            ).predict(return_std=True)
 
 
 def compare(

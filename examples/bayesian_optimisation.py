@@ -91,9 +91,8 @@ class Surrogate:
             kernel="diffusion",
             hyperparameters="mode",
             method="series",
-            normalize=False,
             noise=noise,
-            max_train=100,
+            numerics=grf.gp.Numerics(normalize=False, max_train=100),
             seed=seed,
         )
         self.gp = gp.fit(graph.positions(nodes), values)

@@ -151,13 +151,15 @@ def predicted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior mean and standard deviation at all nodes, for a known kernel."""
     print(f"Gaussian process, {task.nodes.size} of {task.graph.n_nodes} nodes observed")
-    walks = grf.RandomWalks(options.walks, grf.Truncated(KERNEL.truncation_length(1e-2)))
+    walks = grf.RandomWalks(options.walks, grf.sampling.Truncated(KERNEL.truncation_length(1e-2)))
     # A block of F^T y has the length of all nodes, so few rows do not need many blocks.
     threads = sum(stages.client.nthreads().values())
     place = grf.distributed.on_cluster(stages.client, block_size=-(-task.nodes.size // threads))
     gp = grf.GraphGPRegressor(
-        task.graph, kernel=KERNEL, sampler=walks, draw=place, solver="cg", tol=1e-2, optimize=False,
-        output_scale=1.0, noise=NOISE, max_train=250, seed=options.seed, progress=True,
+        task.graph, kernel=KERNEL, optimize=False,
+        output_scale=1.0, noise=NOISE,
+        numerics=grf.gp.Numerics(sampler=walks, feature_sampler=place, solver="cg", tol=1e-2, max_train=250),
+        seed=options.seed, progress=True,
     )  # fmt: skip
     with stages.timed("observed rows sampled, and solved for the mean"):
         gp.fit(task.nodes, task.observed)

@@ -70,7 +70,7 @@ def transformed(counties: Counties) -> grf.GraphGPRegressor:
         counties.graph,
         kernel="car",
         noise=1000 / table.BIR74.iloc[kept],
-        normalize=False,
+        numerics=grf.gp.Numerics(normalize=False),
         hyperparameters="mode",
         seed=0,
     )

@@ -92,7 +92,7 @@ def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.nd
     return Outcome(mean, std, gp.log_marginal_likelihood_ / y.size, seconds, spectrum(gp.kernel_))
 
 
-def spectrum(kernel: grf.Kernel) -> np.ndarray:
+def spectrum(kernel: grf.kernels.Kernel) -> np.ndarray:
     """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of the Laplacian; 1 at the first."""
     modulation = kernel.modulation(kernel.truncation_length(1e-9) + 1)
     root = np.polynomial.polynomial.polyval(1 - FREQUENCIES, modulation / modulation.sum())
@@ -101,7 +101,7 @@ def spectrum(kernel: grf.Kernel) -> np.ndarray:
 
 def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, steps: int) -> dict[str, Outcome]:
     """The rows of the table."""
-    free = grf.LearnedModulation(MODULATION_LENGTH, tuple(FIRST.modulation(MODULATION_LENGTH + 1)))
+    free = grf.kernels.LearnedModulation(MODULATION_LENGTH, tuple(FIRST.modulation(MODULATION_LENGTH + 1)))
     return {
         "gpytorch, diffusion": by_gpytorch(GRFKernel(graph, FIRST), train, y, test, steps, rate=0.1),
         "gpytorch, learned": by_gpytorch(GRFKernel(graph, free), train, y, test, steps, rate=0.01),

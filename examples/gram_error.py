@@ -22,7 +22,7 @@ import graphrf as grf
 from graphrf.plot import COLOURS
 
 # Errors are what is measured here, so that large ones are no news.
-warnings.simplefilter("ignore", grf.FeatureErrorWarning)
+warnings.simplefilter("ignore", grf.features.FeatureErrorWarning)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,13 +40,13 @@ LABELS = {
 def sampler(law: str, p_halt: float, n_walks: int) -> grf.RandomWalks:
     """The walks of one column of the table."""
     if law == "stratified":
-        return grf.RandomWalks(n_walks, grf.Stratified(p_halt), directions="stratified")
-    laws = {"iid": grf.IID, "antithetic": grf.Antithetic, "sigma": grf.SigmaCoupled}
+        return grf.RandomWalks(n_walks, grf.sampling.Stratified(p_halt), directions="stratified")
+    laws = {"iid": grf.sampling.IID, "antithetic": grf.sampling.Antithetic, "sigma": grf.sampling.SigmaCoupled}
     return grf.RandomWalks(n_walks, laws[law](p_halt), directions="independent")
 
 
 def relative_errors(
-    graph: grf.Graph, kernel: grf.Kernel, exact: np.ndarray, walks: grf.RandomWalks, seeds: range
+    graph: grf.Graph, kernel: grf.kernels.Kernel, exact: np.ndarray, walks: grf.RandomWalks, seeds: range
 ) -> np.ndarray:
     """||Phi Phi^T - K||_F / ||K||_F for every seed.
 
@@ -140,7 +140,7 @@ def draw_absolute(ax: Axes, name: str, errors: dict[tuple[str, float], np.ndarra
         inset = ax.inset_axes(
             (p_halt - 0.032, high + 0.17 * (high - low), 0.064, 0.62 * (high - low)), transform=ax.transData
         )
-        permutation = grf.SigmaCoupled(p_halt).coupling.permutation
+        permutation = grf.sampling.SigmaCoupled(p_halt).coupling.permutation
         inset.plot(np.arange(permutation.size), permutation, "s", color=COLOURS[0], markersize=1.6)
         inset.set_aspect("equal")
         inset.set_xticks([])

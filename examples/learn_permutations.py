@@ -33,7 +33,9 @@ DRAWN = ("0.05", "0.10", "0.20", "0.30", "0.50", "0.70")
 def learn(objective: str, order: int) -> dict[str, Any]:
     """The couplings of one objective, with what they were learned for."""
     learned = {
-        f"{percent / 100:.2f}": grf.learn_coupling(p_halt=percent / 100, order=order, objective=objective)
+        f"{percent / 100:.2f}": grf.couplings.learn_coupling(
+            p_halt=percent / 100, order=order, objective=objective
+        )
         for percent in range(5, 95, 5)
     }
     for key, coupling in learned.items():

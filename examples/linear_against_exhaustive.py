@@ -24,8 +24,8 @@ from _options import add_figure_option
 from gram_error import mean_and_error, ratio_and_error, relative_errors
 
 import graphrf as grf
-from graphrf.matching.quadratic import spectral_form
-from graphrf.matching.quantiles import tile_modulations, tile_spectra, tile_survival
+from graphrf.couplings.quadratic import spectral_form
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra, tile_survival
 from graphrf.plot import COLOURS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -65,7 +65,7 @@ def tied_distance(first: np.ndarray, second: np.ndarray, p_halt: float) -> int:
     which tiles of the same lengths are exchanged.
     """
     order = first.size
-    lengths = tile_survival(grf.Survival.geometric(p_halt), order)
+    lengths = tile_survival(grf.sampling.Survival.geometric(p_halt), order)
     kind = np.unique(lengths, axis=0, return_inverse=True)[1].ravel()
     candidates = np.array(list(permutations(range(order))))
     ends = np.broadcast_to(kind, candidates.shape), kind[candidates]
@@ -77,7 +77,7 @@ def tied_distance(first: np.ndarray, second: np.ndarray, p_halt: float) -> int:
 
 def quadratic_objective(permutation: np.ndarray, eigenvalues: np.ndarray, p_halt: float) -> float:
     """Eq. 55 averaged over all node pairs: from the eigenvalues of W."""
-    survival = grf.Survival.geometric(p_halt)
+    survival = grf.sampling.Survival.geometric(p_halt)
     modulation = KERNEL.modulation(survival.table.size)
     spectra = tile_spectra(tile_modulations(modulation, survival, permutation.size), eigenvalues)
     return float(spectral_form(spectra, np.full(eigenvalues.size, 1.0 / eigenvalues.size))(permutation))
@@ -91,10 +91,10 @@ def compare(
     eigenvalues = np.linalg.eigvalsh(graph.walk_matrix("normalized").toarray())
     seeds = range(seed, seed + repeats)
 
-    def errors(law: grf.IID | grf.SigmaCoupled) -> np.ndarray:
+    def errors(law: grf.sampling.IID | grf.sampling.SigmaCoupled) -> np.ndarray:
         return relative_errors(graph, KERNEL, exact, grf.RandomWalks(2, law, directions="independent"), seeds)
 
-    independent = errors(grf.IID(p_halt))
+    independent = errors(grf.sampling.IID(p_halt))
     mean, error = mean_and_error(independent)
     print(f"independent lengths: relative error {mean:.4f} +- {error:.4f}, {repeats} repeats")
     print("                                                                      Cayley distance   Eq. 55: linear")
@@ -102,10 +102,14 @@ def compare(
     rows = []
     for order in orders:
         linear, exhaustive = (
-            grf.learn_coupling(graph, KERNEL, p_halt=p_halt, order=order, solver=solver, pairs=pairs, seed=seed)
+            grf.couplings.learn_coupling(
+                graph, KERNEL, p_halt=p_halt, order=order, solver=solver, pairs=pairs, seed=seed
+            )
             for solver in ("linear", "exhaustive")
         )
-        of_linear, of_exhaustive = (errors(grf.SigmaCoupled(coupling)) for coupling in (linear, exhaustive))
+        of_linear, of_exhaustive = (
+            errors(grf.sampling.SigmaCoupled(coupling)) for coupling in (linear, exhaustive)
+        )
         objectives = [quadratic_objective(each.permutation, eigenvalues, p_halt) for each in (linear, exhaustive)]
         row = Row(
             order,

@@ -100,8 +100,9 @@ def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
 
     def regressor(method: str, sampler: Any = None) -> None:
         gp = grf.GraphGPRegressor(
-            task.graph, kernel=task.kernel, method=method, sampler=sampler, normalize=False, mean="zero",
-            output_scale=task.amplitude, noise=task.noise, optimize=False, max_train=1, seed=0,
+            task.graph, kernel=task.kernel, method=method, mean="zero",
+            output_scale=task.amplitude, noise=task.noise, optimize=False,
+            numerics=grf.gp.Numerics(sampler=sampler, normalize=False, max_train=1), seed=0,
         )  # fmt: skip
         gp.fit(task.train, task.y_train).predict(task.test, return_std=True)
 

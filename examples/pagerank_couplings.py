@@ -26,8 +26,8 @@ from _options import add_figure_option
 from gram_error import mean_and_error, ratio_and_error
 
 import graphrf as grf
-from graphrf.matching.linear import solve_linear
-from graphrf.matching.pagerank_cost import pagerank_cost
+from graphrf.couplings.linear import solve_linear
+from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.pagerank import pagerank
 from graphrf.plot import COLOURS
 from graphrf.sampling.walks.coupling import shipped_coupling
@@ -98,7 +98,7 @@ def mean_square(cost: np.ndarray, permutation: np.ndarray | None, n_nodes: int) 
 def print_exact(name: str, graph: grf.Graph) -> None:
     """The rows of one graph with --exact."""
     for p_halt in P_HALT:
-        survival = grf.Survival.geometric(p_halt)
+        survival = grf.sampling.Survival.geometric(p_halt)
         coarse, fine = (pagerank_cost(graph, survival, order, rng=np.random.default_rng(0)) for order in (10, 30))
         squares = [
             mean_square(cost, permutation, graph.n_nodes)

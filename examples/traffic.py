@@ -193,7 +193,7 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         errors = y - neighbour_mean(week.graph, seen, y, seen)
         return constant_deviation(neighbour_mean(week.graph, seen, y, hidden), errors)
 
-    walks = grf.RandomWalks(16, grf.Truncated(8), directions="stratified")
+    walks = grf.RandomWalks(16, grf.sampling.Truncated(8), directions="stratified")
     models: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
         "past mean": history,
         "and the city's mean": city,

@@ -14,18 +14,17 @@ from graphrf._base import lazy
 
 if TYPE_CHECKING:
     from graphrf import bridges as bridges
+    from graphrf import couplings as couplings
     from graphrf import datasets as datasets
     from graphrf import distributed as distributed
     from graphrf import euclidean as euclidean
+    from graphrf import features as features
     from graphrf import gp as gp
+    from graphrf import kernels as kernels
     from graphrf import pagerank as pagerank
     from graphrf import plot as plot
+    from graphrf import sampling as sampling
     from graphrf._base.version import __version__ as __version__
-    from graphrf.features.bounds import HeavyTailWarning as HeavyTailWarning
-    from graphrf.features.bounds import TruncationWarning as TruncationWarning
-    from graphrf.features.error import FeatureErrorWarning as FeatureErrorWarning
-    from graphrf.features.features import Features as Features
-    from graphrf.features.features import load_features as load_features
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.graph.builders import from_edges as from_edges
@@ -38,46 +37,21 @@ if TYPE_CHECKING:
     from graphrf.kernels.areal import BYM2 as BYM2
     from graphrf.kernels.areal import CAR as CAR
     from graphrf.kernels.areal import ICAR as ICAR
-    from graphrf.kernels.explicit import LearnedModulation as LearnedModulation
-    from graphrf.kernels.explicit import PowerSeries as PowerSeries
-    from graphrf.kernels.kernel import Kernel as Kernel
     from graphrf.kernels.named import Diffusion as Diffusion
-    from graphrf.kernels.named import InverseCosine as InverseCosine
     from graphrf.kernels.named import Leroux as Leroux
     from graphrf.kernels.named import Matern as Matern
-    from graphrf.kernels.named import PStepRandomWalk as PStepRandomWalk
     from graphrf.kernels.named import RegularizedLaplacian as RegularizedLaplacian
-    from graphrf.matching.learn import learn_coupling as learn_coupling
     from graphrf.operators.series.apply import apply_kernel as apply_kernel
     from graphrf.operators.series.apply import apply_root as apply_root
     from graphrf.operators.series.apply import kernel_block as kernel_block
-    from graphrf.sampling.contract import PreparedSampler as PreparedSampler
-    from graphrf.sampling.contract import Sampler as Sampler
     from graphrf.sampling.powers.powers import CompressedPowers as CompressedPowers
-    from graphrf.sampling.powers.powers import CutPowers as CutPowers
-    from graphrf.sampling.powers.powers import ExactPowers as ExactPowers
-    from graphrf.sampling.products import ProductFeatures as ProductFeatures
-    from graphrf.sampling.products import sample_product as sample_product
     from graphrf.sampling.sample import sample_features as sample_features
-    from graphrf.sampling.walks.auto_lengths import AutoLengths as AutoLengths
-    from graphrf.sampling.walks.coupling import Coupling as Coupling
-    from graphrf.sampling.walks.lengths import IID as IID
-    from graphrf.sampling.walks.lengths import Antithetic as Antithetic
-    from graphrf.sampling.walks.lengths import LengthLaw as LengthLaw
-    from graphrf.sampling.walks.lengths import SigmaCoupled as SigmaCoupled
-    from graphrf.sampling.walks.lengths import Stratified as Stratified
-    from graphrf.sampling.walks.lengths import Survival as Survival
-    from graphrf.sampling.walks.lengths import Truncated as Truncated
-    from graphrf.sampling.walks.random_walks import AdaptiveLengths as AdaptiveLengths
     from graphrf.sampling.walks.random_walks import RandomWalks as RandomWalks
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "_base.version": "__version__",
-        "features.bounds": "HeavyTailWarning TruncationWarning",
-        "features.error": "FeatureErrorWarning",
-        "features.features": "Features load_features",
         "gp.classification": "GraphGPClassifier",
         "gp.regression": "GraphGPRegressor",
         "graph.graph": "Graph",
@@ -85,25 +59,21 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "graph.loaders": "load_graph",
         "graph.disk.mapped": "open_graph write_graph",
         "kernels.areal": "BYM2 CAR ICAR",
-        "kernels.explicit": "LearnedModulation PowerSeries",
-        "kernels.kernel": "Kernel",
-        "kernels.named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
+        "kernels.named": "Diffusion Leroux Matern RegularizedLaplacian",
         "operators.series.apply": "apply_kernel apply_root kernel_block",
-        "matching.learn": "learn_coupling",
-        "sampling.contract": "PreparedSampler Sampler",
-        "sampling.powers.powers": "CompressedPowers CutPowers ExactPowers",
-        "sampling.products": "ProductFeatures sample_product",
+        "sampling.powers.powers": "CompressedPowers",
         "sampling.sample": "sample_features",
-        "sampling.walks.auto_lengths": "AutoLengths",
-        "sampling.walks.coupling": "Coupling",
-        "sampling.walks.lengths": "IID Antithetic LengthLaw SigmaCoupled Stratified Survival Truncated",
-        "sampling.walks.random_walks": "AdaptiveLengths RandomWalks",
+        "sampling.walks.random_walks": "RandomWalks",
         "bridges": "",
+        "couplings": "",
         "datasets": "",
         "distributed": "",
         "euclidean": "",
+        "features": "",
         "gp": "",
+        "kernels": "",
         "pagerank": "",
         "plot": "",
+        "sampling": "",
     },
 )

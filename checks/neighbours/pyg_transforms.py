@@ -196,7 +196,7 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
         if name == "PersonalizedPageRank":
             ours = PersonalizedPageRank(12, max_residual=1e-7, normalization="none")(loops)
         else:
-            sampler = grf.ExactPowers(30)
+            sampler = grf.sampling.ExactPowers(30)
             ours = GRFDiffusion(HEAT, k=12, sampler=sampler, normalization="none")(loops)
         found = to_dense_adj(ours.edge_index, edge_attr=ours.edge_weight, max_num_nodes=12)[0]
         torch.testing.assert_close(found, exact, atol=1e-5, rtol=0)

@@ -65,7 +65,7 @@ def couple(
         refuse_without(given_options(reading), "a GRAPH")
     loaded = None if graph is None else load(graph, reading, talking)
 
-    from graphrf.matching.learn import learn_coupling
+    from graphrf.couplings.learn import learn_coupling
 
     coupling = learn_coupling(
         None if loaded is None else loaded.graph,

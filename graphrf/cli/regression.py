@@ -100,7 +100,7 @@ def fit(
     seed = seeding.settled(talking)
 
     put_off("scipy.stats")  # as in `predict`
-    from graphrf.gp import GraphGPRegressor
+    from graphrf.gp import GraphGPRegressor, Numerics
 
     options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
     gp = GraphGPRegressor(
@@ -111,12 +111,11 @@ def fit(
         output_scale=output_scale,
         optimize=optimize,
         seed=seed,
-        n_threads=threads.threads,
+        numerics=Numerics(n_threads=threads.threads, **options),
         progress=talking.progress,
-        **options,
     ).fit(positions, targets)
     # How this run was watched, and its threads, are not the next one's.
-    gp.set_params(progress=False, n_threads=None).save(output)
+    gp.set_params(progress=False, numerics__n_threads=None).save(output)
     found = _fitted(gp)
     talking.remark(f"written to {output}")
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}

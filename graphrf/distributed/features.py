@@ -56,9 +56,9 @@ class WorkerMemory(NamedTuple):
 class DistributedFeatures:
     r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
-    The counterpart of `graphrf.Features`: the record of each step, from which Phi of any kernel is computed.
-    Blocks stay on the workers that drew them, and only vectors and panels of columns are sent. A block that is
-    lost with its worker is drawn again, identically.
+    The counterpart of `graphrf.features.Features`: the record of each step, from which Phi of any kernel is
+    computed. Blocks stay on the workers that drew them, and only vectors and panels of columns are sent. A block
+    that is lost with its worker is drawn again, identically.
 
     Made by `graphrf.distributed.sample_features` and `graphrf.distributed.load_features`.
 
@@ -70,9 +70,9 @@ class DistributedFeatures:
         N, the number of nodes of the graph.
     n_blocks : int
     nnz, n_steps, nbytes : int
-        See `graphrf.Features`; over all blocks.
+        See `graphrf.features.Features`; over all blocks.
     n_walks, seed, laplacian, dtype, description, max_length, shape
-        See `graphrf.Features`.
+        See `graphrf.features.Features`.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class DistributedFeatures:
     # -- matrices and products -----------------------------------------------------------------------
 
     def matrix(self, kernel: FeatureKernel, *, memory_limit: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel, in this process: `graphrf.Features.matrix`, bit for bit.
+        """The feature matrix Phi of a kernel, in this process: `graphrf.features.Features.matrix`, bit for bit.
 
         Parameters
         ----------
@@ -237,8 +237,8 @@ class DistributedFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            See `graphrf.Features.matrix`; entries dropped by `CutPowers` are not considered, and of the error only
-            a diagonal that no kernel has.
+            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered, and of the
+            error only a diagonal that no kernel has.
         """
         f = bounds.checked_modulation(self.frame, kernel)
         wide = self.nnz >= 2**31

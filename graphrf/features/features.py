@@ -48,7 +48,7 @@ class Features:
     Only c is stored; f, S and d enter when used. E[phi(i) . phi(j)] = K_ij for i != j (`CutPowers`: but for
     `truncation_error`).
 
-    Made by `graphrf.sample_features` and `graphrf.load_features`; not meant to be constructed by hand.
+    Made by `graphrf.sample_features` and `graphrf.features.load_features`; not meant to be constructed by hand.
 
     The record lies on the host, or on a torch device (`device`, `to`). Of features on a device `torch`, `take`,
     `to`, `gp.GRFKernel` and the sizes work there. Whatever returns numpy or scipy objects copies the record to the
@@ -608,7 +608,7 @@ class Features:
         >>> import networkx as nx, numpy as np, graphrf as grf
         >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(8, 8)))
         >>> kernel = grf.RegularizedLaplacian(1.0, 2)
-        >>> features = grf.sample_features(graph, grf.CutPowers(budget=24, max_length=8))
+        >>> features = grf.sample_features(graph, grf.sampling.CutPowers(budget=24, max_length=8))
         >>> error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
         >>> bool(error <= features.truncation_error(kernel))
         True
@@ -704,7 +704,7 @@ def load_features(path: str | os.PathLike[str]) -> Features:
     >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     features.save(os.path.join(folder, "features.npz"))
-    ...     again = grf.load_features(os.path.join(folder, "features.npz"))
+    ...     again = grf.features.load_features(os.path.join(folder, "features.npz"))
     >>> again.n_steps == features.n_steps
     True
     """

@@ -238,7 +238,7 @@ class FeatureFolder:
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
-    """Read the parts of `Features` from a folder with all blocks; see `graphrf.load_features`."""
+    """Read the parts of `Features` from a folder with all blocks; see `graphrf.features.load_features`."""
     folder = FeatureFolder(path)
     frame, nodes, rows, key = folder.frame()
     n_rows = frame.n_nodes if nodes is None else int(nodes.size)

@@ -26,7 +26,7 @@ from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.prior import FLAT
 from graphrf.gp.model.progress import Step, step_bar
-from graphrf.gp.model.settings import check_latent_scale, checked_method, checked_prior
+from graphrf.gp.model.settings import check_latent_scale, checked_kernel, checked_method
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_products
@@ -236,7 +236,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         """
         forget(self, ("_mode", "_labels", "_titles"))
         self._keep_titles(nodes, labels)
-        kernel, names = checked_prior(self, self.kernel)
+        kernel, names = checked_kernel(self, self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
         checks.flag("progress", self.progress)

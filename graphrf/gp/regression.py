@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from graphrf._base import checks
@@ -22,6 +24,7 @@ from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, w
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders, warn_of_skewed_means
+from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import node_bar, step_bar
@@ -42,213 +45,89 @@ from graphrf.kernels.named import Matern
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.walk_operator import kept_matrices
-from graphrf.sampling.contract import Sampler
 
 _LESS_MEMORY = (
     "observe or ask for fewer nodes at a time, "
     "pass hyperparameters='mode', or on roads and meshes method='precision'"
 )
-_LESS_EXACT = ", deviations='sampled' or fewer nodes take less"
+_LESS_EXACT = ", numerics=Numerics(std_method='sampled') or fewer nodes take less"
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
+
+_NUMERICS = Numerics()
 
 
 class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
-
-    .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K / \bar k), \quad
-              \varepsilon \sim N(0, s),
-
-    with covariates x of the nodes (none by default), a node kernel K, its mean variance k_bar = trace(K) / N
-    (`normalize=True`), output scale sigma^2 and noise variance s. Predictions are averaged over the posterior of
-    kernel, lengthscale, output scale and noise, which are learned from at most 50 observations' worth of
-    information (see Notes). The posterior of f given these uses all observations.
-
-    Parameters
-    ----------
-    graph : Graph
-        Undirected, N nodes. Shared, never copied.
-    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares `Matern` with nu = 0.5, 1, 2 and 3, each with the normalized and the combinatorial
-        Laplacian, by their evidence (see `candidates_`); with the method "precision" nu = 1, 2 and 3, with
-        "features" `Diffusion` as well. Another name means the kernel with its default smoothness; its lengthscale
-        is trained. A `Kernel` keeps its smoothness while its other hyperparameters are trained (with
-        `optimize=False`, all are kept). The last four are areal kernels; all but "leroux" require the method
-        "precision", which "auto" then uses.
-    method : {"auto", "series", "precision", "features"}
-        "series": the exact K, by sparse products. "precision": the exact posterior by the sparse inverse of K, for
-        areal kernels, and `Matern` with nu and `RegularizedLaplacian` with power, an integer from 1 to 4, on
-        graphs with small separators, such as roads and meshes; all standard deviations are exact and cheap. Of
-        nu 1/2, 3/2 and 5/2 the prior's standard deviations are off by a thousandth at most, and factors are
-        many times larger, as each node has four or more hidden variables. "auto" takes them where it expects the
-        series to take longer, and `kernel="auto"` compares nu 1, 2 and 3 only.
-        "features": Phi Phi^T of a single set of features from `sampler`, whose diagonal exceeds that of K by the
-        variance of the features, a nugget that training takes into account. "auto": chosen before training by what
-        each costs; see Notes.
-    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with as
-        many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an error of K of at most
-        0.2 %), up to 128. Rows with fewer entries are exact. With any sampler
-        training ends, with a warning, at the lengthscale for which the variance of the rows is a quarter of the
-        diagonal of K: beyond, it would pass for a signal that differs at every node, and intervals would be too
-        narrow.
-    draw : callable, optional
-        Draws the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the default)
-        with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns something whose
-        `factor(n_threads=)` is a `graphrf.operators.Factor` that may live elsewhere, as on a cluster. For
-        "features", which "auto" then takes, and conjugate gradients: training, Cholesky and queried nodes draw
-        their rows here. It is not written by `save`.
-    normalize : bool
-        Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
-    mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
-        The mean function. An array or data frame holds covariates x of every node (coordinates, elevation): the
-        mean is c + x b. Covariates known only at observed nodes are passed to `fit`.
-        c and b are generalised least-squares estimates for each output, profiled out in training; their
-        uncertainty is part of standard deviations, covariances and draws.
-    output_scale : float, optional
-        Fixed variance of f; None trains it.
-    noise : float or array_like, shape (n,), optional
-        Fixed noise variance: one for all observations, or one for each. None trains a common one.
-    likelihood : str or Likelihood
-        The distribution of an observation given f. "gaussian": f plus normal noise. "poisson",
-        "negative_binomial": counts with mean exp(f) times an exposure. "binomial", "bernoulli": successes, or
-        binary outcomes, with log odds f. "student_t": f plus noise with outliers. "gamma": positive values with
-        mean exp(f) times an exposure. Classes such as `gp.NegativeBinomial` accept fixed parameters. All but
-        "gaussian" use a normal approximation of the posterior; see Notes.
-    optimize : bool or sequence of str
-        Which hyperparameters of the kernel are trained: all but smoothness (`nu`, `power`), none, or those
-        named. Must be True with `kernel="auto"`.
-    prior : "weak", None, mapping or HyperparameterPrior
-        Log-normal priors of lengthscale, output scale and noise, and of the odds of shares; see
-        `HyperparameterPrior` for the weak ones. A mapping changes some of them: `{"noise": (0.01, 3.0)}`. None
-        trains by maximum likelihood alone, which with few observations often leads to zero noise and
-        far too narrow intervals.
-    hyperparameters : {"average", "mode"}
-        "average": predictions are averaged over about eight points of the tempered posterior of kernel and
-        hyperparameters, and a model of pure noise (see `HyperparameterPrior`) unless y rules it out. With sampled
-        rows, kernels of one Laplacian are averaged over. "mode": the most probable kernel with the hyperparameters
-        of the largest posterior density, without tempering: maximum likelihood with `prior=None`.
-    max_train : int
-        Maximum number m of distinct observed nodes whose joint likelihood `hyperparameters="mode"` maximises by
-        the series or by features, at m^3 operations per step; beyond, blocks of 250 are treated as independent.
-    solver : {"auto", "cholesky", "cg"}
-        For the posterior. "auto": Cholesky up to 7,000 distinct observed nodes m (with the series, while
-        40 nnz(W) m is below 5e10), preconditioned conjugate gradients above: with a function of the Laplacian
-        as preconditioner if nodes are observed evenly all over the graph, else with 200 columns of K.
-    tol : float
-        Relative residual at which conjugate gradients stop.
-    max_iterations : int
-        Maximum number of conjugate-gradient iterations; a `SolverWarning` is given if they do not suffice.
-    deviations : {"auto", "exact", "sampled"}
-        Standard deviations. "exact", to the solver's tolerance: with conjugate gradients, a solve for every
-        queried node. "sampled": from 64 posterior draws at all nodes, made at the first request; variances are
-        unbiased, and standard deviations have relative standard errors of at most 9 %. "auto": exact for up to 64
-        nodes, and for more with Cholesky, by series or features while 40 nnz(W) multiply-adds for each column of K
-        are below 5e10 in all, else sampled. Columns: one for each node and set of hyperparameters; by series at
-        most one for each observed node and set, and one for each node.
-    seed : int in [0, 2^63), optional
-        Seed of features, training subset and draws; None draws one, which `seed_` records.
-    n_threads : int, optional
-        Number of threads. Default: the cores that the process may use.
-    progress : bool
-        Show progress on standard error: kernels, or evaluations of the likelihood, in training, iterations of
-        conjugate gradients, and predicted nodes.
-
-    Attributes
-    ----------
-    kernel_ : Kernel
-        The most probable kernel with its most probable hyperparameters.
-    candidates_ : list of ComparedKernel
-        The kernels compared, the largest evidence first: (kernel, log_evidence, probability).
-    n_points_ : int
-        Number of hyperparameter sets over which predictions are averaged; 1 without averaging.
-    output_scale_, noise_ : float
-        Variances: posterior means, or with `hyperparameters="mode"` the most probable ones. `noise_` is the given
-        array if there was one, and is absent with another likelihood.
-    likelihood_ : Likelihood
-        The likelihood with trained parameters; absent for the Gaussian one.
-    mean_ : float, or ndarray of shape (p,) for several outputs
-        The constant c.
-    trend_ : ndarray, shape (b,), or (b, p) for several outputs
-        Coefficients of the covariates; b = 0 without any.
-    coefficients_ : Coefficients
-        (mean, std, names) of c and b, in the units of the covariates, which `print` shows as a table:
-        mean and std of shape (1 + b,), or (1 + b, p) for several outputs. Empty with mean="zero".
-    log_marginal_likelihood_ : float
-        Log marginal likelihood of all observations, without the prior, summed over outputs; with averages the
-        logarithm of its mean over them. NaN with conjugate gradients, which give no determinant. With another
-        likelihood, the approximation by expectation propagation at the most probable hyperparameters.
-    method_, solver_ : str
-        The method and the solver that were used.
-    converged_ : bool
-        Whether the solve reached its tolerance, and with `hyperparameters="mode"` the search, to a tenth of a nat.
-    residual_ : float
-        Relative residual of the solve.
-    mean_variance_ : float
-        The mean variance k_bar, or 1 with `normalize=False`.
-    sampler_ : the sampler of the posterior, or None
-    truncation_error_ : float
-        Bound on the error of the prior covariance, in operator norm and units of the output scale, that the
-        samples' largest length causes; of the series below 1e-9, unless its kernel's root is singular
-        (`InverseCosine`: about 1e-3) or needs more than 20,000 Chebyshev terms.
-        It does not include what `CutPowers` drop.
-    seed_ : int
-    n_observations_, n_observed_nodes_ : int
-
-    Notes
-    -----
-    Hyperparameters theta have the tempered posterior
-
-    .. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, 50 / n),
-
-    with n values at distinct nodes, because no kernel is the truth, and the likelihood of many observations is
-    sure of a wrong one. Up to 250 observed nodes are seen; of more, two blocks of 250, so that the cost of
-    training does not grow with n. The posterior is evaluated on a grid of kernels, lengthscales, output scales
-    and noises, and represented by eight points that are drawn systematically in the order of their noise.
-
-    `method="auto"` uses sparse precisions where their factors, for training, predictions and standard deviations
-    at all nodes, cost less than products. Otherwise it uses the series if the exact products of a fit stay below
-    5e10 multiply-adds: 40 nnz(W) for every node in training and, for the posterior, 40 m or 5,000 times nnz(W).
-    Beyond, it uses features if the steps of their solver cost at most a quarter of that. Where the data favour
-    longer lengthscales than a route serves, a warning names one that does.
-
-    With features, only the rows of observed nodes are sampled; this suits few observations on huge graphs.
-    Means and draws use exact rows at the queried nodes, which reduces their error by two fifths
-    (`benchmarks/gp_rows.py`). Standard deviations are those of the error of the means under the exact prior,
-    so they include the error of the sampled rows. Prefer the series, which is exact, whenever it is affordable.
-    `benchmarks/gp.py` measures both.
-
-    The smoothest function of the normalized Laplacian is the square root of the degrees; that of the combinatorial
-    Laplacian is constant. This matters if weights or degrees vary, as on roads, so `kernel="auto"` compares both.
-    `benchmarks/calibration.py` measures the coverage of the intervals of all defaults.
-
-    With a likelihood other than the Gaussian, the posterior of f is approximated by a normal distribution, by
-    expectation propagation. Hyperparameters have the same tempered posterior, with the evidence of up to 300
-    observed nodes in blocks of 100 at 128 quasi-random points for each Laplacian; eight of them stand for it.
-    `hyperparameters="mode"` maximises the evidence of blocks of up to `max_train` nodes, or with a sparse
-    precision and more of them that of all. The constant and the trend have normal priors with a standard deviation
-    of 3 about those of the observations (in units of f, and of the spread of the covariates), so that all zeros,
-    or classes that the graph separates, still have a posterior. `solver` and `deviations` are as above.
-    "Likelihoods" in the documentation describes where the approximation is accurate and where it is not.
-
-    Repeated observations at a node are combined: c of them act as one with noise s / c. Isolated nodes and
-    components without observations are allowed; they keep the prior.
-
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Ch. 2, 3 and 5; Miller and
-    Dunson 2019, "Robust Bayesian Inference via Coarsening" (tempering); Rue and Held 2005, "Gaussian Markov Random
-    Fields", Ch. 2 (precisions); Reid et al. 2024, "Variance-Reducing Couplings for Random Features", Sec. 4 and
-    App. F.2 (walks).
 
     Examples
     --------
     >>> import numpy as np, graphrf as grf
     >>> graph = grf.datasets.load("generated-grid").graph
     >>> rng = np.random.default_rng(0)
-    >>> signal = 3 * grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(900))
+    >>> signal = 3 * grf.apply_root(graph, grf.kernels.Diffusion(4.0), rng.standard_normal(900))
     >>> nodes = rng.choice(900, 300, replace=False)
     >>> gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, signal[nodes] + 0.1 * rng.standard_normal(300))
     >>> mean, std = gp.predict(return_std=True)
-    >>> bool(np.mean(np.abs(mean - signal) < 2 * std) > 0.85)
-    True
+    >>> print(f"{np.mean(np.abs(mean - signal) < 1.96 * std):.1f}")  # coverage of 95 % intervals
+    0.9
+
+    .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K), \quad
+              \varepsilon \sim N(0, s),
+
+    averaged over the posterior of the lengthscale of K, output scale sigma^2 and noise variance s: see "How a fit
+    works".
+
+    Parameters
+    ----------
+    graph : Graph
+        Undirected, N nodes.
+    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
+        "auto" compares Matern kernels of four degrees of smoothness for both Laplacians. The lengthscale of any
+        other is trained, its smoothness is kept. The last four are areal kernels.
+    likelihood : str or Likelihood
+        "gaussian", "student_t"; for counts "poisson", "negative_binomial", "binomial", "bernoulli"; for positive
+        values "gamma"; or an object such as `gp.NegativeBinomial()`.
+    noise : float or array_like, shape (n,), optional
+        Fixed noise variances. None trains a common one.
+    mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
+        An array or data frame holds covariates of all nodes; those of observed nodes only are passed to `fit`.
+    method : {"auto", "series", "precision", "features"}
+        "series": products with the exact K. "precision": a sparse inverse of K, for areal kernels, and others on
+        roads and meshes. "features": graph random features, for huge graphs. "auto": the cheapest, an exact one
+        wherever it is affordable.
+    output_scale : float, optional
+        Fixed sigma^2; None trains it.
+    optimize : bool or sequence of str
+        Hyperparameters of the kernel to train: all but `nu` and `power`, none, or those named.
+    prior : "weak", None, mapping or HyperparameterPrior
+        A mapping changes some of the weak priors: `{"noise": (0.01, 3.0)}`. With None, few observations often give
+        zero noise and intervals that are far too narrow.
+    hyperparameters : {"average", "mode"}
+        Predictions average over about eight sets, or use the most probable one (maximum likelihood with
+        `prior=None`).
+    seed : int in [0, 2^63), optional
+    progress : bool
+    numerics : Numerics
+        Solver, tolerance, threads, sampler.
+
+    Attributes
+    ----------
+    kernel_, output_scale_, noise_, likelihood_
+        The most probable kernel; means of the variances; the likelihood, if it is not the Gaussian one.
+    mean_, trend_, coefficients_
+        c; b; both as a table with standard errors.
+    candidates_, n_points_
+        The kernels compared, with log evidence and probability; the number of sets averaged over.
+    log_marginal_likelihood_ : float
+        NaN with conjugate gradients.
+    mean_variance_, truncation_error_ : float
+        The divisor of K; a bound on the error of K in operator norm.
+    method_, solver_, sampler_, converged_, residual_, seed_, n_observations_, n_observed_nodes_
+        How the fit was computed.
+
+    References
+    ----------
+    Rasmussen and Williams 2006, Ch. 2 and 5; Miller and Dunson 2019; Rue and Held 2005, Ch. 2; Reid et al. 2024.
     """
 
     noise_: Any
@@ -260,47 +139,31 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         graph: Graph,
         *,
         kernel: Kernel | str = "auto",
-        method: str = "auto",
-        sampler: Sampler | None = None,
-        draw: Callable[..., Any] | None = None,
-        normalize: bool = True,
-        mean: Any = "constant",
-        output_scale: float | None = None,
-        noise: Any = None,
         likelihood: Likelihood | str = "gaussian",
+        noise: ArrayLike | None = None,
+        mean: ArrayLike | str = "constant",
+        method: str = "auto",
+        output_scale: float | None = None,
         optimize: bool | Sequence[str] = True,
-        prior: HyperparameterPrior | str | None = "weak",
+        prior: HyperparameterPrior | Mapping[str, Any] | str | None = "weak",
         hyperparameters: str = "average",
-        max_train: int = 1000,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iterations: int = 1000,
-        deviations: str = "auto",
         seed: int | None = None,
-        n_threads: int | None = None,
         progress: bool = False,
+        numerics: Numerics = _NUMERICS,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
-        self.method = method
-        self.sampler = sampler
-        self.draw = draw
-        self.normalize = normalize
-        self.mean = mean
-        self.output_scale = output_scale
-        self.noise = noise
         self.likelihood = likelihood
+        self.noise = noise
+        self.mean = mean
+        self.method = method
+        self.output_scale = output_scale
         self.optimize = optimize
         self.prior = prior
         self.hyperparameters = hyperparameters
-        self.max_train = max_train
-        self.solver = solver
-        self.tol = tol
-        self.max_iterations = max_iterations
-        self.deviations = deviations
         self.seed = seed
-        self.n_threads = n_threads
         self.progress = progress
+        self.numerics = numerics
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -382,16 +245,18 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
             warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
+        numerics = self.numerics
         plan = make_plan(
             self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
-            automatic=self._is_automatic and problem.trained, sampler=self.sampler,
-            n_points=POINTS if problem.averages else 1, n_threads=self.n_threads, remote=self.draw is not None,
+            automatic=self._is_automatic and problem.trained, sampler=numerics.sampler,
+            n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
+            remote=numerics.feature_sampler is not None,
         )  # fmt: skip
         problem, route = replace(problem, kernels=plan.kernels), plan.route
         with kept_matrices():
             found = self._explored(problem, route)
             if isinstance(problem, LatentProblem):
-                given = approximated(problem, route, found, self.solver, self.draw)
+                given = approximated(problem, route, found, numerics.solver, numerics.feature_sampler)
             else:
                 given = conditions_of(problem, route, found, problem.observations)
             self._condition(given, problem.mean, route.precision)
@@ -410,12 +275,12 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
+        numerics = self.numerics
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
-                self.graph, given, mean.basis,
-                solver=self.solver, tol=float(self.tol), max_iterations=int(self.max_iterations),
-                n_threads=self.n_threads, draw=self.draw, step=bar.update,
-                precision=precision,
+                self.graph, given, mean.basis, solver=numerics.solver, tol=float(numerics.tol),
+                max_iterations=int(numerics.max_iterations), n_threads=numerics.n_threads,
+                draw=numerics.feature_sampler, step=bar.update, precision=precision,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
@@ -447,8 +312,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     def _exact_deviations(self, n_nodes: int) -> bool:
         """True if deviations at so many nodes are exact ones."""
-        if self.deviations != "auto":
-            return self.deviations == "exact"
+        if self.numerics.std_method != "auto":
+            return self.numerics.std_method == "exact"
         if n_nodes <= 64:  # about as many solves by conjugate gradients as draws would take
             return True
         return self.solver_ == "cholesky" and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
@@ -465,7 +330,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         kernel = KERNELS.get(self.kernel, Matern)() if isinstance(self.kernel, str) else self.kernel
         if not kernel.is_series:
             return "precision"
-        drawn = self.sampler is not None or self.draw is not None
+        drawn = self.numerics.sampler is not None or self.numerics.feature_sampler is not None
         return "features" if drawn else method
 
     @property
@@ -554,7 +419,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             return self._predict_marginals(distinct, return_std, quantiles, response, inverse)
         if return_cov:
             return self._predict_jointly(distinct, inverse)
-        with self._bar(distinct.size, return_std) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size, return_std) as bar, self._linear_algebra():
             if not return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)[inverse]
@@ -595,7 +460,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
             f"the joint covariance of {inverse.size} nodes",
             "ask for fewer",
         )
-        with linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._linear_algebra():
             mean = self._posterior.means(distinct)[inverse]
             covariance = self._posterior.covariances(distinct)
         return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
@@ -638,7 +503,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         levels = None if quantiles is None else checked_levels(quantiles)
         if levels is not None and not self._given.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
-        with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size) as bar, self._linear_algebra():
             law = self._marginals(distinct, bar)
         if levels is not None:
             if not response:
@@ -715,7 +580,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if like is not None:
             low, high = sorted(map(like.latent_at, (low, high)))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
-        with self._bar(distinct.size) as bar, linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._bar(distinct.size) as bar, self._linear_algebra():
             found = self._marginals(distinct, bar).probability(low, high, like)[inverse]
         return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
 
@@ -813,7 +678,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
-        with linear_algebra(self.n_observed_nodes_, self.n_threads):
+        with self._linear_algebra():
             draws, parts = joint_draws(self._posterior, distinct, inverse, n_samples, rng)
         if checks.flag("observations", observations):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
@@ -901,7 +766,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
             distinct, inverse = np.unique(positions, return_inverse=True)
-            with linear_algebra(self.n_observed_nodes_, self.n_threads):
+            with self._linear_algebra():
                 law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
         refuse_counts(exposure, trials)
@@ -973,6 +838,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodeEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")
+
+    def _linear_algebra(self) -> AbstractContextManager[None]:
+        return linear_algebra(self.n_observed_nodes_, self.numerics.n_threads)
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""

@@ -45,9 +45,9 @@ class PowerSeries(Kernel):
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.PowerSeries(taylor=[4.0, 4.0, 1.0]).modulation(4)
+    >>> grf.kernels.PowerSeries(taylor=[4.0, 4.0, 1.0]).modulation(4)
     array([2., 1., 0., 0.])
-    >>> grf.PowerSeries(modulation=[2.0, 1.0]).taylor(4)
+    >>> grf.kernels.PowerSeries(modulation=[2.0, 1.0]).taylor(4)
     array([4., 4., 1., 0.])
     """
 
@@ -164,7 +164,7 @@ class LearnedModulation(Kernel):
     Examples
     --------
     >>> import graphrf as grf
-    >>> kernel = grf.LearnedModulation(max_length=2, values=[1.0, 0.5, -0.25])
+    >>> kernel = grf.kernels.LearnedModulation(max_length=2, values=[1.0, 0.5, -0.25])
     >>> kernel.hyperparameters
     {'f0': 1.0, 'f1': 0.5, 'f2': -0.25}
     >>> kernel.replace(f2=0.0).values

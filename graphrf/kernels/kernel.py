@@ -63,7 +63,7 @@ class Kernel:
     >>> import numpy as np, graphrf as grf
     >>> from scipy.special import gammainc
     >>> @dataclass(frozen=True, repr=False)
-    ... class AveragedHeat(grf.Kernel):
+    ... class AveragedHeat(grf.kernels.Kernel):
     ...     lengthscale: float = 1.0
     ...
     ...     def modulation_coefficients(self, n, scale):

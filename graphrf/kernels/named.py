@@ -363,7 +363,7 @@ class PStepRandomWalk(Kernel):
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.PStepRandomWalk(alpha=3.0, steps=4).modulation(4)
+    >>> grf.kernels.PStepRandomWalk(alpha=3.0, steps=4).modulation(4)
     array([4., 4., 1., 0.])
     """
 
@@ -472,7 +472,7 @@ class InverseCosine(Kernel):
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.InverseCosine().modulation(4).round(4)
+    >>> grf.kernels.InverseCosine().modulation(4).round(4)
     array([ 0.8409,  0.3302, -0.1945,  0.0424])
     """
 

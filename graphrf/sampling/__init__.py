@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from graphrf.sampling.products import ProductFeatures as ProductFeatures
     from graphrf.sampling.products import sample_product as sample_product
     from graphrf.sampling.sample import sample_features as sample_features
+    from graphrf.sampling.walks.auto_lengths import AutoLengths as AutoLengths
+    from graphrf.sampling.walks.coupling import Coupling as Coupling
+    from graphrf.sampling.walks.lengths import IID as IID
+    from graphrf.sampling.walks.lengths import Antithetic as Antithetic
+    from graphrf.sampling.walks.lengths import LengthLaw as LengthLaw
+    from graphrf.sampling.walks.lengths import SigmaCoupled as SigmaCoupled
+    from graphrf.sampling.walks.lengths import Stratified as Stratified
+    from graphrf.sampling.walks.lengths import Survival as Survival
+    from graphrf.sampling.walks.lengths import Truncated as Truncated
+    from graphrf.sampling.walks.random_walks import AdaptiveLengths as AdaptiveLengths
     from graphrf.sampling.walks.random_walks import RandomWalks as RandomWalks
 
 __getattr__, __dir__, __all__ = lazy.attach(
@@ -28,6 +38,9 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "powers.powers": "CompressedPowers CutPowers ExactPowers",
         "products": "ProductFeatures sample_product",
         "sample": "sample_features",
-        "walks.random_walks": "RandomWalks",
+        "walks.auto_lengths": "AutoLengths",
+        "walks.coupling": "Coupling",
+        "walks.lengths": "IID Antithetic LengthLaw SigmaCoupled Stratified Survival Truncated",
+        "walks.random_walks": "AdaptiveLengths RandomWalks",
     },
 )

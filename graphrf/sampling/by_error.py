@@ -127,7 +127,7 @@ def _refusal(kernel: Kernel, error: float, nearest: _Found | None, reached: floa
         "error",
         f"must be larger for {kernel!r} on this graph, got {error:g}: no rows of at most {_MOST_NONZEROS:,} "
         f"non-zero entries on average reach it{closest}; use exact products with vectors "
-        "(graphrf.apply_kernel), which store nothing, or a product of factors (graphrf.sample_product)",
+        "(graphrf.apply_kernel), which store nothing, or a product of factors (graphrf.sampling.sample_product)",
     )
 
 

@@ -95,7 +95,7 @@ class PreparedSampler(ABC):
     >>> @dataclass(frozen=True)
     ... class PlainWalks:
     ...     n_walks: int
-    ...     survival: grf.Survival
+    ...     survival: grf.sampling.Survival
     ...     laplacian: str = "normalized"
     ...
     ...     def prepare(self, graph, seed):
@@ -123,7 +123,7 @@ class PreparedSampler(ABC):
     ...         return np.concatenate(found, axis=1)
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> kernel = grf.Diffusion(lengthscale=1.0)
-    >>> sampler = PlainWalks(n_walks=200, survival=grf.Survival.geometric(0.2))
+    >>> sampler = PlainWalks(n_walks=200, survival=grf.sampling.Survival.geometric(0.2))
     >>> gram = grf.sample_features(graph, sampler, seed=0).gram(kernel)
     >>> exact = kernel.dense(graph)
     >>> bool(np.linalg.norm(gram - exact) < 0.1 * np.linalg.norm(exact))

@@ -98,8 +98,8 @@ class ProductFeatures:
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> kernel = grf.Diffusion(lengthscale=6.0)
-    >>> sampler = grf.RandomWalks(256, grf.Truncated(kernel.root(2).truncation_length(1e-3)))
-    >>> product = grf.sample_product(graph, sampler, n_factors=2, seed=0)
+    >>> sampler = grf.RandomWalks(256, grf.sampling.Truncated(kernel.root(2).truncation_length(1e-3)))
+    >>> product = grf.sampling.sample_product(graph, sampler, n_factors=2, seed=0)
     >>> exact = kernel.dense(graph)
     >>> bool(np.linalg.norm(product.gram(kernel) - exact) < 0.1 * np.linalg.norm(exact))
     True
@@ -225,8 +225,8 @@ class ProductFeatures:
         >>> import networkx as nx, graphrf as grf
         >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
         >>> kernel = grf.Diffusion(lengthscale=2.0)
-        >>> sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel.root(2)))
-        >>> grf.sample_product(graph, sampler, seed=0).relative_error(kernel) < 0.2
+        >>> sampler = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(kernel.root(2)))
+        >>> grf.sampling.sample_product(graph, sampler, seed=0).relative_error(kernel) < 0.2
         True
         """
         origin = self.factors[0].origin
@@ -410,8 +410,8 @@ def sample_product(
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> kernel = grf.Diffusion(lengthscale=6.0)
-    >>> sampler = grf.RandomWalks(16, grf.AutoLengths(kernel.root(3)))
-    >>> product = grf.sample_product(graph, sampler, n_factors=3, nodes=[0, 33], seed=0)
+    >>> sampler = grf.RandomWalks(16, grf.sampling.AutoLengths(kernel.root(3)))
+    >>> product = grf.sampling.sample_product(graph, sampler, n_factors=3, nodes=[0, 33], seed=0)
     >>> product.apply(kernel, np.ones(34)).shape
     (2,)
     >>> [factor.shape for factor in product.factors]

@@ -165,7 +165,7 @@ def sample_features(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
     ...     again = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
-    ...     alone = grf.load_features(folder)
+    ...     alone = grf.features.load_features(folder)
     >>> first.seed == again.seed == alone.seed
     True
     """

@@ -46,7 +46,7 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
     "apply_kernel": (lambda x: grf.apply_kernel(GRAPH, KERNEL, x), VALUES, "v"),
     "features": (lambda x: FEATURES.factor().apply(KERNEL.modulation(5), x), VALUES, "x"),
     "product": (
-        lambda x: grf.sample_product(GRAPH, grf.CompressedPowers(8), seed=0).apply(KERNEL, x),
+        lambda x: grf.sampling.sample_product(GRAPH, grf.CompressedPowers(8), seed=0).apply(KERNEL, x),
         VALUES,
         "x",
     ),

@@ -19,7 +19,7 @@ def test_a_warning_points_at_the_first_frame_outside_the_package():
 
 
 def test_the_warning_of_a_public_call_points_here(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         features.matrix(grf.Diffusion(8.0))

@@ -58,32 +58,38 @@ def numbers(cells: list[str]) -> np.ndarray:
         ("--budget 4 --max-length 3", lambda: grf.CompressedPowers(4, 3)),
         (
             "--budget 4 --lengths auto --kernel diffusion",
-            lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(grf.Diffusion())),
+            lambda: grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(grf.Diffusion())),
         ),
-        ("--sampler cut --budget 6 --max-length 4", lambda: grf.CutPowers(6, 4)),
-        ("--sampler exact --max-length 5", lambda: grf.ExactPowers(5)),
+        ("--sampler cut --budget 6 --max-length 4", lambda: grf.sampling.CutPowers(6, 4)),
+        ("--sampler exact --max-length 5", lambda: grf.sampling.ExactPowers(5)),
         (
             "--sampler exact --kernel diffusion --lengthscale 2",
-            lambda: grf.ExactPowers(grf.Diffusion(2.0).truncation_length(1e-3)),
+            lambda: grf.sampling.ExactPowers(grf.Diffusion(2.0).truncation_length(1e-3)),
         ),
         ("--sampler walks", lambda: grf.RandomWalks()),
-        ("--sampler walks --walks 8 --lengths iid --p-halt 0.3", lambda: grf.RandomWalks(8, grf.IID(0.3))),
+        (
+            "--sampler walks --walks 8 --lengths iid --p-halt 0.3",
+            lambda: grf.RandomWalks(8, grf.sampling.IID(0.3)),
+        ),
         (
             "--sampler walks --lengths sigma --directions independent",
-            lambda: grf.RandomWalks(32, grf.SigmaCoupled(0.1), directions="independent"),
+            lambda: grf.RandomWalks(32, grf.sampling.SigmaCoupled(0.1), directions="independent"),
         ),
-        ("--sampler walks --lengths antithetic", lambda: grf.RandomWalks(32, grf.Antithetic(0.1))),
-        ("--sampler walks --lengths truncated --max-length 6", lambda: grf.RandomWalks(32, grf.Truncated(6))),
+        ("--sampler walks --lengths antithetic", lambda: grf.RandomWalks(32, grf.sampling.Antithetic(0.1))),
+        (
+            "--sampler walks --lengths truncated --max-length 6",
+            lambda: grf.RandomWalks(32, grf.sampling.Truncated(6)),
+        ),
         (
             "--sampler walks --lengths auto --kernel matern --smoothness 2 --lengthscale 1.5",
-            lambda: grf.RandomWalks(32, grf.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
+            lambda: grf.RandomWalks(32, grf.sampling.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
         ),
         ("--laplacian combinatorial", lambda: grf.CompressedPowers(laplacian="combinatorial")),
     ],
 )
 def test_features_are_those_of_the_library(place, options, sampler):
     run(f"features roads.csv -o f.npz --seed 3 {options}")
-    made = grf.load_features("f.npz")
+    made = grf.features.load_features("f.npz")
     own = grf.sample_features(grf.load_graph("roads.csv"), sampler(), seed=3)
     assert made.description == own.description
     kernel = grf.Diffusion(laplacian=own.laplacian)
@@ -96,7 +102,7 @@ def test_features_of_some_nodes_and_weights(place):
         run(f"features roads.csv --weight length --weight-is distance --nodes {given} -o f.npz --seed 1")
         graph = grf.load_graph("roads.csv", weight="length", weight_is="distance")
         own = grf.sample_features(graph, nodes=["c", "a"], seed=1)
-        made = grf.load_features("f.npz")
+        made = grf.features.load_features("f.npz")
         assert made.nodes.tolist() == own.nodes.tolist() == [2, 0]
         assert (made.matrix(grf.Diffusion()) != own.matrix(grf.Diffusion())).nnz == 0
 
@@ -104,7 +110,7 @@ def test_features_of_some_nodes_and_weights(place):
 def test_features_in_a_folder_are_gone_on_with(place):
     first = json.loads(run("features roads.csv -o kept --json"))
     again = json.loads(run("features roads.csv -o kept --json"))
-    assert first["seed"] == again["seed"] == grf.load_features("kept").seed
+    assert first["seed"] == again["seed"] == grf.features.load_features("kept").seed
     other = CliRunner().invoke(app, ["features", "roads.csv", "-o", "kept", "--budget", "2"])
     assert other.exit_code == 2
     assert "-o" in other.stderr
@@ -112,7 +118,7 @@ def test_features_in_a_folder_are_gone_on_with(place):
 
 def test_a_drawn_seed_is_told_and_gives_the_same_again(place):
     first = CliRunner().invoke(app, ["features", "roads.csv", "-o", "a.npz", "--sampler", "walks"])
-    seed = grf.load_features("a.npz").seed
+    seed = grf.features.load_features("a.npz").seed
     assert f"--seed {seed}" in first.stderr
     assert first.stdout == ""
     run(f"features roads.csv -o b.npz --sampler walks --seed {seed}")
@@ -153,7 +159,7 @@ def test_gram_of_a_small_graph_is_exact_unless_a_sampler_is_named(place):
     assert found["exact"] is True
     assert np.allclose(found["result"]["K"], kernel.dense(graph), atol=1e-9)
 
-    with pytest.warns(grf.FeatureErrorWarning, match="the error of the matrix is about"):
+    with pytest.warns(grf.features.FeatureErrorWarning, match="the error of the matrix is about"):
         found = json.loads(run(f"{options} --json --sampler walks --walks 2"))
     assert found["exact"] is False
     features = grf.sample_features(graph, grf.RandomWalks(2), seed=1)
@@ -165,7 +171,7 @@ def test_an_error_is_asked_for_in_place_of_a_sampler(place):
     graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
     run("features roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 -o f.npz")
     own = grf.sample_features(graph, kernel=kernel, error=0.1, seed=1).gram(kernel)
-    assert np.array_equal(grf.load_features("f.npz").gram(kernel), own)
+    assert np.array_equal(grf.features.load_features("f.npz").gram(kernel), own)
     found = json.loads(run("gram roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 --json"))
     assert np.array_equal(np.array(found["result"]["K"], np.float32), own)
     assert found["relative_error"] <= 0.1
@@ -174,7 +180,7 @@ def test_an_error_is_asked_for_in_place_of_a_sampler(place):
 def test_gram_of_features_takes_positions(place):
     run("features roads.csv -o f.npz --seed 2 --nodes g,a,b")
     table = columns(run("gram f.npz --kernel diffusion --rows 0,6"))
-    own = grf.load_features("f.npz").gram(grf.Diffusion(), rows=[0, 6], cols=[0, 6])
+    own = grf.features.load_features("f.npz").gram(grf.Diffusion(), rows=[0, 6], cols=[0, 6])
     assert table["node"] == ["0", "6"]
     assert np.array_equal(numbers(table["6"]).astype(np.float32), own[:, 1])
     whole = json.loads(run("gram f.npz --kernel diffusion --json"))
@@ -227,7 +233,7 @@ def test_settings_of_fit_reach_the_regressor(place):
     assert (gp.noise_, gp.output_scale_, gp.method_, gp.seed_) == (0.04, 2.0, "features", 4)
     assert record["result"]["kernel"] == repr(gp.kernel_)
     assert gp.progress is False
-    assert gp.n_threads is None
+    assert gp.numerics.n_threads is None
 
 
 @pytest.mark.parametrize(
@@ -350,16 +356,18 @@ def test_the_table_shows_the_best_nodes(place):
 
 def test_a_coupling_is_learned_and_taken(place):
     run("couple roads.csv --kernel diffusion --lengthscale 2 --p-halt 0.2 --order 6 -o c.json")
-    own = grf.learn_coupling(grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6)
-    learned = grf.Coupling.load("c.json")
+    own = grf.couplings.learn_coupling(grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6)
+    learned = grf.sampling.Coupling.load("c.json")
     assert learned.permutations.tolist() == own.permutations.tolist()
     assert learned.cost_after == own.cost_after
     run("features roads.csv --sampler walks --lengths c.json --walks 4 -o f.npz --seed 1")
-    features = grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(4, grf.SigmaCoupled(own)), seed=1)
-    made = grf.load_features("f.npz")
+    features = grf.sample_features(
+        grf.load_graph("roads.csv"), grf.RandomWalks(4, grf.sampling.SigmaCoupled(own)), seed=1
+    )
+    made = grf.features.load_features("f.npz")
     assert (made.matrix(grf.Diffusion()) != features.matrix(grf.Diffusion())).nnz == 0
     record = json.loads(run("couple --objective pagerank --order 5 --p-halt 0.3 --json"))
-    own = grf.learn_coupling(p_halt=0.3, order=5, objective="pagerank")
+    own = grf.couplings.learn_coupling(p_halt=0.3, order=5, objective="pagerank")
     assert record["result"]["permutations"] == own.permutations.tolist()
 
 

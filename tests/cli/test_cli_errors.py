@@ -190,8 +190,10 @@ def test_bad_input_is_told_in_the_words_of_the_command_line(line, message, place
 
 
 def test_warnings_speak_of_options(place):
-    grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.IID(0.6)), seed=0).save("f.npz")
-    with pytest.warns(grf.HeavyTailWarning) as caught:
+    grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.sampling.IID(0.6)), seed=0).save(
+        "f.npz"
+    )
+    with pytest.warns(grf.features.HeavyTailWarning) as caught:
         result = CliRunner().invoke(app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"])
     assert result.exit_code == 0
     with plain_messages():
@@ -202,8 +204,8 @@ def test_warnings_speak_of_options(place):
 
 
 def test_the_warning_of_cut_rows_speaks_of_options(place):
-    features = grf.sample_features(grf.load_graph("roads.csv"), grf.CutPowers(1, 3))
-    with pytest.warns(grf.TruncationWarning) as caught:
+    features = grf.sample_features(grf.load_graph("roads.csv"), grf.sampling.CutPowers(1, 3))
+    with pytest.warns(grf.features.TruncationWarning) as caught:
         features.matrix(grf.Diffusion(3.0))
     with plain_messages():
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
@@ -262,7 +264,7 @@ def test_a_full_disk_is_exit_code_1(place, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(grf.Features, "save", full)
+    monkeypatch.setattr(grf.features.Features, "save", full)
     result = CliRunner().invoke(app, ["features", "roads.csv", "-o", "f.npz", "--seed", "0"])
     assert result.exit_code == 1
     assert "No space left" in result.stderr

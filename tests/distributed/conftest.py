@@ -32,9 +32,9 @@ def _compiled() -> None:
     """What workers run is compiled once, here: they find it in numba's cache, and would each compile it else."""
     graph, y = weighted(), np.ones(90)
     f = grf.Diffusion(1.0).modulation(5)
-    for sampler in (grf.RandomWalks(4), grf.CutPowers(4, 4), grf.CompressedPowers(4, 4)):
+    for sampler in (grf.RandomWalks(4), grf.sampling.CutPowers(4, 4), grf.CompressedPowers(4, 4)):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", grf.TruncationWarning)
+            warnings.simplefilter("ignore", grf.features.TruncationWarning)
             features = grf.sample_features(graph, sampler, seed=0)
             features.matrix(grf.Diffusion(1.0))
         factor = features.factor()

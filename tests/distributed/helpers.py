@@ -31,7 +31,7 @@ def weighted(n: int = 90) -> grf.Graph:
     return grf.Graph(nx.to_scipy_sparse_array(edges, nodelist=range(n)))
 
 
-def require_same(found: grf.Features, expected: grf.Features) -> None:
+def require_same(found: grf.features.Features, expected: grf.features.Features) -> None:
     """Every array and every setting is the same, with types."""
     one, other = parts(found), parts(expected)
     for name in other:

@@ -16,7 +16,7 @@ from tests.distributed.helpers import require_same, weighted
 
 GRAPH = weighted()
 NODES = np.random.default_rng(0).permutation(90)[:70]
-SAMPLER = grf.RandomWalks(8, grf.Truncated(6))
+SAMPLER = grf.RandomWalks(8, grf.sampling.Truncated(6))
 F = grf.Diffusion(1.0).modulation(7)
 OTHER = grf.Diffusion(0.4).modulation(5)
 RNG = np.random.default_rng(1)
@@ -155,7 +155,7 @@ def test_arrays_of_another_shape_are_refused(pair, call, error, words):
 
 def require_same_rows(one, other):
     """The rows of two factors on this machine are the same."""
-    require_same(*(grf.Features(factor._frame, factor._nodes, factor._record) for factor in (one, other)))
+    require_same(*(grf.features.Features(factor._frame, factor._nodes, factor._record) for factor in (one, other)))
 
 
 # -- some of the rows --------------------------------------------------------------------------------

@@ -143,8 +143,8 @@ def test_workers_killed_in_the_middle_of_a_solve_change_no_bit(mortal_client, n_
     def fitted():
         products.clear()
         gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Diffusion(1.5), method="features", sampler=WALKS, optimize=False, noise=1e-3,
-            output_scale=1.0, solver="cg", seed=4, draw=draw,
+            graph, kernel=grf.Diffusion(1.5), method="features", optimize=False, noise=1e-3,
+            output_scale=1.0, seed=4, numerics=grf.gp.Numerics(sampler=WALKS, solver="cg", feature_sampler=draw),
         )  # fmt: skip
         return gp.fit(nodes, y).predict(np.arange(300))
 

@@ -28,8 +28,8 @@ from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
 WALKS = grf.RandomWalks(4)
-SAMPLERS = {"walks": WALKS, "cut powers": grf.CutPowers(6, max_length=4), "combinatorial": None}
-SAMPLERS["combinatorial"] = grf.RandomWalks(4, grf.Truncated(3), laplacian="combinatorial")
+SAMPLERS = {"walks": WALKS, "cut powers": grf.sampling.CutPowers(6, max_length=4), "combinatorial": None}
+SAMPLERS["combinatorial"] = grf.RandomWalks(4, grf.sampling.Truncated(3), laplacian="combinatorial")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_one_process_and_a_cluster_write_and_read_the_same_folders(cluster_clien
     sample_features(GRAPH, sampler, client=cluster_client, seed=3, path=many)
     assert _bytes(one) == _bytes(many)
     require_same(load_features(one, client=cluster_client).gather(), expected)
-    require_same(grf.load_features(many), expected)
+    require_same(grf.features.load_features(many), expected)
 
 
 def test_one_process_goes_on_where_a_cluster_ended(cluster_client, told, folder):

@@ -15,21 +15,20 @@ from tests.distributed.helpers import weighted
 GRAPH = weighted()
 NODES = np.random.default_rng(0).permutation(90)[:60]
 Y = np.sin(NODES / 9) + 0.1 * np.random.default_rng(1).standard_normal(60)
-WALKS = grf.RandomWalks(16, grf.Truncated(10))
+WALKS = grf.RandomWalks(16, grf.sampling.Truncated(10))
 SETTINGS = {
     "kernel": grf.Diffusion(1.5),
     "method": "features",
-    "sampler": WALKS,
     "optimize": False,
     "noise": 0.05,
     "output_scale": 1.0,
-    "tol": 1e-10,
+    "numerics": grf.gp.Numerics(sampler=WALKS, tol=1e-10),
     "seed": 4,
 }
 
 
 def _predictions(solver, draw):
-    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, solver=solver, draw=draw)
+    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, numerics=grf.gp.Numerics(solver=solver, feature_sampler=draw))
     return gp.fit(NODES, Y).predict(np.arange(90), return_std=True)
 
 
@@ -41,7 +40,9 @@ def test_predictions_are_those_of_rows_at_hand(cluster_client, solver):
 
 
 def test_a_copy_of_the_regressor_has_the_same_client(cluster_client):
-    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, draw=on_cluster(cluster_client))
+    gp = grf.GraphGPRegressor(
+        GRAPH, **SETTINGS, numerics=grf.gp.Numerics(feature_sampler=on_cluster(cluster_client))
+    )
     copied = clone(gp)
     assert copied.draw.client is cluster_client
     assert not hasattr(copied, "kernel_")

@@ -298,7 +298,7 @@ def test_files_of_dead_processes_vanish_after_a_day(tmp_path):
 @pytest.mark.parametrize("kind", ["features", "walks", "powers"])
 def test_features_and_prepared_samplers_travel(folder, kind):
     graph = weighted(3000)
-    sampler = grf.CutPowers(8, max_length=3) if kind == "powers" else grf.RandomWalks(4)
+    sampler = grf.sampling.CutPowers(8, max_length=3) if kind == "powers" else grf.RandomWalks(4)
     if kind == "features":
         features = grf.sample_features(graph, sampler, seed=0)
         sent = Parcel(features, folder)

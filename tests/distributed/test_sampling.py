@@ -13,18 +13,20 @@ from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
 from tests.support.same_features import changed
 
-pytestmark = pytest.mark.filterwarnings("ignore::graphrf.HeavyTailWarning", "ignore::graphrf.TruncationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::graphrf.features.HeavyTailWarning", "ignore::graphrf.features.TruncationWarning"
+)
 
 GRAPH = weighted()
 WALKS = grf.RandomWalks(8)
 SAMPLERS = {
     "stratified walks": WALKS,
-    "independent directions": grf.RandomWalks(8, grf.IID(0.2), directions="independent"),
-    "coupled lengths": grf.RandomWalks(8, grf.SigmaCoupled(0.1)),
-    "combinatorial": grf.RandomWalks(8, grf.Truncated(5), laplacian="combinatorial"),
+    "independent directions": grf.RandomWalks(8, grf.sampling.IID(0.2), directions="independent"),
+    "coupled lengths": grf.RandomWalks(8, grf.sampling.SigmaCoupled(0.1)),
+    "combinatorial": grf.RandomWalks(8, grf.sampling.Truncated(5), laplacian="combinatorial"),
     "compressed powers": grf.CompressedPowers(8, max_length=5),
-    "cut powers": grf.CutPowers(6, max_length=4),
-    "exact powers": grf.ExactPowers(max_length=3),
+    "cut powers": grf.sampling.CutPowers(6, max_length=4),
+    "exact powers": grf.sampling.ExactPowers(max_length=3),
 }
 OPTIONS = {
     "rows alone": {"block_size": 1, "nodes": [5, 89, 7, 7]},

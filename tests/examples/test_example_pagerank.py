@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
-from graphrf.matching.pagerank_cost import pagerank_cost
+from graphrf.couplings import shipped_coupling
+from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.pagerank import pagerank
 from tests.examples.test_examples import require, run
 from tests.support.real_data import needs_data
@@ -24,7 +24,9 @@ def test_errors_of_end_points_are_those_of_the_exact_variance(example, karate):
     p_halt, repeats = 0.4, 600
     scores = pagerank(karate, p_halt=p_halt).scores
     permutation = shipped_coupling(p_halt, "pagerank").permutation
-    cost = pagerank_cost(karate, grf.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0))
+    cost = pagerank_cost(
+        karate, grf.sampling.Survival.geometric(p_halt), permutation.size, rng=np.random.default_rng(0)
+    )
     exact = {
         name: module.mean_square(cost, which, karate.n_nodes)
         for name, which in (("iid", None), ("sigma", permutation))

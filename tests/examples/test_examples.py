@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
+from graphrf.couplings import shipped_coupling
 from tests.support.real_data import needs_data
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -49,7 +49,7 @@ def require(name: str) -> None:
 def test_relative_errors_are_those_of_dense_matrices(example, karate):
     kernel = grf.RegularizedLaplacian(1.0, 2)
     exact = kernel.dense(karate)
-    walks = grf.RandomWalks(2, grf.SigmaCoupled(0.3), directions="independent")
+    walks = grf.RandomWalks(2, grf.sampling.SigmaCoupled(0.3), directions="independent")
     errors = example("gram_error").relative_errors(karate, kernel, exact, walks, range(3, 6))
     for seed, error in zip(range(3, 6), errors, strict=True):
         gram = grf.sample_features(karate, walks, seed=seed).gram(kernel)
@@ -154,7 +154,8 @@ def test_the_search_keeps_the_posterior_of_the_regressor(example, grid):
     surrogate.add(nodes, values)
     learned = surrogate.gp
     gp = grf.GraphGPRegressor(
-        grid, kernel=learned.kernel_, method="series", normalize=False, mean="zero", optimize=False,
+        grid, kernel=learned.kernel_, method="series",
+        numerics=grf.gp.Numerics(normalize=False), mean="zero", optimize=False,
         output_scale=learned.output_scale_, noise=0.1,
     ).fit(nodes, values - learned.mean_)  # fmt: skip
     np.testing.assert_allclose(surrogate.mean(), gp.predict(), atol=1e-7)

@@ -65,10 +65,10 @@ def test_the_exact_posterior_of_a_task_is_that_of_the_exact_process(example, tas
 
 def test_scores_are_those_of_dense_matrices(example, task):
     protocol = example("_gp_protocol")
-    exact = protocol.score(task, grf.ExactPowers(30), seed=0)
+    exact = protocol.score(task, grf.sampling.ExactPowers(30), seed=0)
     assert exact.gram < 1e-6
     assert exact.kl < 1e-10
-    walks = grf.RandomWalks(8, grf.IID(0.2), directions="independent")
+    walks = grf.RandomWalks(8, grf.sampling.IID(0.2), directions="independent")
     score = protocol.score(task, walks, seed=3)
     phi = grf.sample_features(task.graph, walks, seed=3, dtype="float64").matrix(task.kernel)
     gram, dense = (phi @ phi.T).toarray(), task.kernel.dense(task.graph)

@@ -47,20 +47,20 @@ def _graph() -> grf.Graph:
 
 def features() -> Writer:
     both = [grf.sample_features(_graph(), grf.RandomWalks(2), seed=seed) for seed in (0, 1)]
-    return Writer(lambda which, path: both[which].save(path), grf.load_features)
+    return Writer(lambda which, path: both[which].save(path), grf.features.load_features)
 
 
 def coupling() -> Writer:
     order = np.arange(300)
-    both = [grf.Coupling(permutations=order[::step], p_halt=0.1) for step in (1, -1)]
-    return Writer(lambda which, path: both[which].save(path), grf.Coupling.load)
+    both = [grf.sampling.Coupling(permutations=order[::step], p_halt=0.1) for step in (1, -1)]
+    return Writer(lambda which, path: both[which].save(path), grf.sampling.Coupling.load)
 
 
 def learning() -> Writer:
     def save(which: int, path: Path) -> None:
-        grf.learn_coupling(p_halt=0.1 + 0.1 * which, order=8).save(path)
+        grf.couplings.learn_coupling(p_halt=0.1 + 0.1 * which, order=8).save(path)
 
-    return Writer(save, grf.Coupling.load)
+    return Writer(save, grf.sampling.Coupling.load)
 
 
 def regressor() -> Writer:

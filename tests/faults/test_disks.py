@@ -173,10 +173,10 @@ def test_paths_that_are_no_files_are_refused_before_anything_is_touched(tmp_path
 
 
 def test_names_may_be_as_long_as_the_disk_allows(tmp_path):
-    coupling = grf.Coupling(permutations=[[1, 0]], p_halt=0.1)
+    coupling = grf.sampling.Coupling(permutations=[[1, 0]], p_halt=0.1)
     for name in ("n" * 255, "\N{GREEK SMALL LETTER ALPHA}" * 127):
         coupling.save(tmp_path / name)
-        assert grf.Coupling.load(tmp_path / name) == coupling
+        assert grf.sampling.Coupling.load(tmp_path / name) == coupling
     with pytest.raises(
         OSError, match=r"`path` must be one that can be written to, got .*choose a shorter one"
     ) as caught:
@@ -187,7 +187,7 @@ def test_names_may_be_as_long_as_the_disk_allows(tmp_path):
 
 def test_messages_are_short_however_long_the_path(tmp_path):
     with pytest.raises(OSError, match=r"\.\.\. of 4,2.. characters \(File name too long\); choose") as caught:
-        grf.Coupling([[1, 0]]).save(str(tmp_path)[:99] + "/" + "n" * 4200)
+        grf.sampling.Coupling([[1, 0]]).save(str(tmp_path)[:99] + "/" + "n" * 4200)
     assert len(str(caught.value)) < 500
 
 
@@ -228,7 +228,7 @@ def test_a_file_has_reached_the_disk_before_it_has_its_name_and_then_the_name(tm
 
 
 def test_permissions_of_a_file_that_is_replaced_are_kept(tmp_path):
-    coupling = grf.Coupling(permutations=[[1, 0]], p_halt=0.1)
+    coupling = grf.sampling.Coupling(permutations=[[1, 0]], p_halt=0.1)
     old = os.umask(0o027)
     try:
         coupling.save(tmp_path / "new")
@@ -241,7 +241,7 @@ def test_permissions_of_a_file_that_is_replaced_are_kept(tmp_path):
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_is_left(tmp_path):
-    coupling = grf.Coupling(permutations=[[1, 0]], p_halt=0.1)
+    coupling = grf.sampling.Coupling(permutations=[[1, 0]], p_halt=0.1)
     (tmp_path / "file").write_bytes(b"mine")
     for name, to in (("link", "file"), ("dangling", "absent")):
         (tmp_path / name).symlink_to(tmp_path / to)
@@ -274,7 +274,7 @@ def test_without_locks_nothing_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", none)
     dead = tmp_path / ".saved.0123456789abcdef.part"
     dead.write_bytes(b"x")
-    grf.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
+    grf.sampling.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
     assert sorted(tmp_path.iterdir()) == [dead, tmp_path / "saved"]
 
 
@@ -283,7 +283,7 @@ def test_the_umask_which_all_threads_share_is_not_touched(tmp_path, monkeypatch)
         raise AssertionError("another thread may make files now")
 
     monkeypatch.setattr(os, "umask", umask)
-    grf.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
+    grf.sampling.Coupling(permutations=[[1, 0]], p_halt=0.1).save(tmp_path / "saved")
     exclusive_write(tmp_path / "first", b"x")
 
 

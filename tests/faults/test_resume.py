@@ -26,8 +26,8 @@ GRAPH = weighted(500)
 SAMPLERS = {
     "RandomWalks": grf.RandomWalks(16),
     "CompressedPowers": grf.CompressedPowers(16, max_length=5),
-    "CutPowers": grf.CutPowers(24, max_length=3),
-    "ExactPowers": grf.ExactPowers(2),
+    "CutPowers": grf.sampling.CutPowers(24, max_length=3),
+    "ExactPowers": grf.sampling.ExactPowers(2),
 }
 WALKS = SAMPLERS["RandomWalks"]
 N_BLOCKS, ROWS = 8, 63
@@ -97,7 +97,7 @@ def test_a_folder_gives_the_features_of_one_call(sampler, folder, nodes, dtype):
     expected = grf.sample_features(GRAPH, sampler, nodes=nodes, seed=3, dtype=dtype)
     path = folder / "not" / "there" / "yet"
     require_same(grf.sample_features(GRAPH, sampler, nodes=nodes, seed=3, dtype=dtype, path=path), expected)
-    require_same(grf.load_features(path), expected)
+    require_same(grf.features.load_features(path), expected)
     before = _files(path)
     require_same(grf.sample_features(GRAPH, sampler, nodes=nodes, dtype=dtype, path=path), expected)
     assert _files(path) == before
@@ -141,7 +141,7 @@ def test_missing_blocks_are_drawn_and_no_others(sampler, told, folder, lost):
     for number in lost:
         (folder / f"rows-{number:06d}.npz").unlink()
     with pytest.raises(ValueError, match=rf"{len(lost)} of 8 are missing; sample_features with the same"):
-        grf.load_features(folder)
+        grf.features.load_features(folder)
     require_same(grf.sample_features(GRAPH, telling, path=folder, n_threads=2), expected)
     lost_rows = sum(min(ROWS, GRAPH.n_nodes - ROWS * number) for number in lost)
     assert _drawn(telling) == GRAPH.n_nodes + lost_rows + 2 * FEW
@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_refused_before_the_folder_is_made(folder, monkeypa
     monkeypatch.setattr("graphrf.features.folder.available_memory", lambda: 100_000)
     monkeypatch.setattr(FeatureFolder, "read", lambda *_: pytest.fail("read"))
     with pytest.raises(MemoryError, match=r"the features in .* need about .* GiB, but 9.31e-05 GiB are available"):
-        grf.load_features(folder)
+        grf.features.load_features(folder)
 
 
 def _truncate(data):
@@ -228,7 +228,10 @@ def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folde
     data = bytearray(file.read_bytes())
     spoil(data)
     file.write_bytes(data)
-    for call in (lambda: grf.load_features(folder), lambda: grf.sample_features(GRAPH, sampler, path=folder)):
+    for call in (
+        lambda: grf.features.load_features(folder),
+        lambda: grf.sample_features(GRAPH, sampler, path=folder),
+    ):
         with pytest.raises(ValueError, match=rf"got '{file}': .*; remove this file, and sample_features"):
             call()
     file.unlink()
@@ -245,9 +248,9 @@ def test_a_block_with_other_arrays_than_the_first_is_named(folder):
         record = read_rows(file, frame, range(ROWS * number, ROWS * (number + 1)), key)
         write_rows(file, replace(record, dropped=None), key)
         with pytest.raises(ValueError, match=rf"got '.*{named}', which has other arrays than the blocks before"):
-            grf.load_features(folder)
+            grf.features.load_features(folder)
         Path(file).write_bytes(before)
-    grf.load_features(folder)
+    grf.features.load_features(folder)
 
 
 def test_of_two_calls_without_a_seed_the_second_takes_that_of_the_first(folder, monkeypatch):
@@ -377,7 +380,7 @@ def _killed_again_and_again(name, told, folder, kills, random_state):
             done = kept
     found = grf.sample_features(GRAPH, telling, seed=3, path=folder)
     require_same(found, expected)
-    require_same(grf.load_features(folder), expected)
+    require_same(grf.features.load_features(folder), expected)
     # Of a killed process one block, at most, is drawn again.
     calls = kills + 1
     assert GRAPH.n_nodes <= _drawn(telling) <= GRAPH.n_nodes + calls * FEW + kills * ROWS
@@ -420,7 +423,7 @@ def test_threads_that_sample_into_one_folder_at_once_get_the_same(sampler, folde
         futures = [pool.submit(grf.sample_features, GRAPH, sampler, seed=3, path=folder) for _ in range(3)]
         for future in futures:
             require_same(future.result(), expected)
-    require_same(grf.load_features(folder), expected)
+    require_same(grf.features.load_features(folder), expected)
     assert not list(folder.glob(".*"))
 
 
@@ -432,5 +435,5 @@ def test_processes_that_sample_into_one_folder_at_once_share_the_work(told, fold
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert (out, process.returncode) == (b"done\n", 0), err.decode()
-    require_same(grf.load_features(folder), grf.sample_features(GRAPH, WALKS, seed=3))
+    require_same(grf.features.load_features(folder), grf.sample_features(GRAPH, WALKS, seed=3))
     assert _drawn(telling) <= 2 * (GRAPH.n_nodes + FEW)

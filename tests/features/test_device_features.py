@@ -23,10 +23,10 @@ from tests.support.simulated_device import Simulated, SimulatedDevice  # noqa: E
 CPU = torch.device("cpu")
 LENGTH = 9
 SAMPLERS = {
-    "walks": grf.RandomWalks(16, grf.Truncated(LENGTH)),
-    "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
-    "exact powers": grf.ExactPowers(LENGTH),
-    "cut powers": grf.CutPowers(budget=12, max_length=LENGTH),
+    "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
+    "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
+    "exact powers": grf.sampling.ExactPowers(LENGTH),
+    "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
     "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
 }
 
@@ -197,7 +197,7 @@ def test_what_goes_to_the_host_leaves_no_copy_on_the_devices_features(use, featu
     device = with_tensors(features)
     result = use(device, tmp_path)
     assert not fetched(device)
-    if isinstance(result, grf.Features):
+    if isinstance(result, grf.features.Features):
         assert result.device == "cpu"
         assert not result.on_device
         assert same(features, result)
@@ -215,7 +215,7 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
         assert device.to("meta") is device
         simulated.transfers.clear()
         uncut = replace(device.device_rows(torch.device("meta")).record, dropped=None)
-        matrix = grf.Features(device.frame, device.nodes, uncut).torch(kernel_of(features))
+        matrix = grf.features.Features(device.frame, device.nodes, uncut).torch(kernel_of(features))
         assert isinstance(matrix, Simulated)
         largest = max(LENGTH + 1, features.n_nodes)
         assert simulated.largest("to") <= largest  # the modulation, the nodes and their degrees
@@ -279,7 +279,9 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
 
 
 def test_counts_beyond_two_to_the_fifteen_stay_positive():
-    features = grf.sample_features(grf.from_edges([0], [1]), grf.RandomWalks(65_535, grf.Truncated(3)), seed=0)
+    features = grf.sample_features(
+        grf.from_edges([0], [1]), grf.RandomWalks(65_535, grf.sampling.Truncated(3)), seed=0
+    )
     assert features.record.counts.max() == 65_535
     device = with_tensors(features)
     assert device.n_steps == features.n_steps

@@ -66,8 +66,8 @@ def test_the_error_over_few_nodes_is_exact(nodes):
 
 def test_the_error_of_a_product_is_that_of_its_rows():
     graph, kernel = _graph("hubs"), grf.Diffusion(3.0)
-    sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel.root(2)))
-    product = grf.sample_product(graph, sampler, seed=0)
+    sampler = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(kernel.root(2)))
+    product = grf.sampling.sample_product(graph, sampler, seed=0)
     exact = kernel.dense(graph)
     true = np.linalg.norm(product.gram(kernel) - exact) / np.linalg.norm(exact)
     assert product.relative_error(kernel) == pytest.approx(true, rel=0.25)
@@ -77,7 +77,7 @@ def test_the_error_without_a_graph_needs_products(tmp_path):
     graph, kernel = _graph("mesh"), grf.Diffusion(2.0)
     features = grf.sample_features(graph, seed=0)
     features.save(tmp_path / "features.npz")
-    alone = grf.load_features(tmp_path / "features.npz")
+    alone = grf.features.load_features(tmp_path / "features.npz")
     assert alone.sampler is None
     assert alone.choice is None
     with pytest.raises(
@@ -122,7 +122,7 @@ def test_the_warning_names_a_call_that_works():
 def test_products_are_warned_about():
     graph, kernel = _graph("hubs"), grf.Diffusion(8.0)
     for method in ("matrix", "gram"):
-        product = grf.sample_product(graph, grf.RandomWalks(2), seed=0)
+        product = grf.sampling.sample_product(graph, grf.RandomWalks(2), seed=0)
         with pytest.warns(FeatureErrorWarning):
             getattr(product, method)(kernel)
 
@@ -132,7 +132,7 @@ def test_what_costs_more_than_its_call_is_left_out(monkeypatch):
     features = grf.sample_features(_graph("hubs"), seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FeatureErrorWarning)
-        warnings.simplefilter("ignore", grf.TruncationWarning)
+        warnings.simplefilter("ignore", grf.features.TruncationWarning)
         features.gram(grf.Diffusion(12.0), rows=[0], cols=[0])
 
 
@@ -171,9 +171,16 @@ def test_a_hub_with_a_huge_variance_is_always_told(tmp_path, monkeypatch):
     assert "on the diagonal at node 0, where no entry of K is above 1" in text
     assert not _told(lambda: features.matrix(kernel))  # once for a kernel
     features.save(tmp_path / "features.npz")
-    for source in (grf.load_features(tmp_path / "features.npz"), copy.deepcopy(features), features.take([7, 0])):
+    for source in (
+        grf.features.load_features(tmp_path / "features.npz"),
+        copy.deepcopy(features),
+        features.take([7, 0]),
+    ):
         assert len(_told(lambda source=source: source.matrix(kernel))) == 1
-    assert len(_told(lambda: grf.sample_product(graph, grf.RandomWalks(8), seed=0).gram(kernel, rows=[0]))) == 1
+    assert (
+        len(_told(lambda: grf.sampling.sample_product(graph, grf.RandomWalks(8), seed=0).gram(kernel, rows=[0])))
+        == 1
+    )
 
 
 def test_a_hub_is_told_to_torch():
@@ -208,5 +215,5 @@ def test_a_diagonal_that_is_possible_but_twice_too_large_is_told():
 def test_a_bias_of_a_fiftieth_is_warned_about():
     features = grf.sample_features(_graph("karate"), seed=0)
     for kernel in (grf.RegularizedLaplacian(5.0, 1), grf.Matern(0.5, 5.0)):
-        with pytest.warns(grf.TruncationWarning, match="powers up to 48"):
+        with pytest.warns(grf.features.TruncationWarning, match="powers up to 48"):
             features.matrix(kernel)

@@ -21,7 +21,9 @@ KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 @pytest.fixture(scope="module")
 def features(weighted_graph):
-    return grf.sample_features(weighted_graph, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3, dtype="float64")
+    return grf.sample_features(
+        weighted_graph, grf.RandomWalks(16, grf.sampling.Stratified(0.2)), seed=3, dtype="float64"
+    )
 
 
 def _features_by_hand(
@@ -87,7 +89,7 @@ def _cut_powers(graph, kept, **settings) -> Features:
 
 def _kernel(signed: bool, laplacian: str):
     if signed:
-        return grf.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
+        return grf.kernels.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
     return grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian)
 
 
@@ -115,7 +117,7 @@ def test_the_bound_of_cut_rows_holds_whatever_is_cut(weighted_graph, karate, lap
 def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_graph, karate, laplacian):
     # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its coefficients.
     # Any other weights in the masses would miss it: degrees differ.
-    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
+    kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
     for graph in (weighted_graph, karate):
         kept = np.zeros((4, graph.n_nodes, graph.n_nodes), bool)
         kept[:2] = True
@@ -140,7 +142,7 @@ def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
         kept[1, 3] = False
     else:
         kept[1, :, 3] = False
-    kernel = grf.PowerSeries(modulation=[0.1, 1.0])
+    kernel = grf.kernels.PowerSeries(modulation=[0.1, 1.0])
     bound = _cut_powers(graph, kept).truncation_error(kernel)
     assert bound == pytest.approx(2 * 1.1 * 15**-0.5, rel=1e-5)
 
@@ -157,7 +159,7 @@ def test_the_bound_of_cut_rows_does_not_grow_with_the_graph(recwarn):
     bounds, rows = {}, {}
     for side in (20, 60):
         graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
-        features = grf.sample_features(graph, grf.CutPowers(64, 11), dtype="float64")
+        features = grf.sample_features(graph, grf.sampling.CutPowers(64, 11), dtype="float64")
         features.matrix(kernel)
         bounds[side] = features.truncation_error(kernel)
         rows[side] = np.linalg.norm(features.row_errors(kernel) - kernel.modulation_tail(11))
@@ -170,11 +172,11 @@ def test_the_bound_of_cut_rows_does_not_grow_with_the_graph(recwarn):
     assert rows[60] > 2.5 * rows[20]
     assert 2 * total * rows[60] > 0.1 * total**2
     with pytest.warns(TruncationWarning, match="rows cut to a budget"):
-        grf.sample_features(graph, grf.CutPowers(16, 11)).matrix(kernel)
+        grf.sample_features(graph, grf.sampling.CutPowers(16, 11)).matrix(kernel)
 
 
 def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), nodes=[3, 5], seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), nodes=[3, 5], seed=0)
     tail = KERNEL.modulation(200)[4:].sum()
     np.testing.assert_allclose(features.row_errors(KERNEL), [tail, tail], rtol=1e-9)
     with pytest.raises(TypeError, match="graphrf kernel"):
@@ -200,9 +202,9 @@ def test_gram_of_two_sets_uses_both_and_refuses_the_same_seed(weighted_graph, fe
 
 
 def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_graph, features):
-    kernel = grf.PowerSeries(modulation=[0.5, 0.3, 0.2])
+    kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.3, 0.2])
     phi = features.matrix(kernel).toarray()
-    for sampler in (grf.ExactPowers(2), grf.CutPowers(8, 2)):
+    for sampler in (grf.sampling.ExactPowers(2), grf.sampling.CutPowers(8, 2)):
         exact = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
         rows = exact.matrix(kernel).toarray()
         np.testing.assert_allclose(features.gram(kernel, other=exact), phi @ rows.T, atol=1e-14)
@@ -252,7 +254,7 @@ def test_torch_matrix_equals_the_scipy_one(features):
 
 
 def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
     features.matrix(KERNEL)
     assert not [warning for warning in recwarn if warning.category is HeavyTailWarning]
     with pytest.warns(HeavyTailWarning, match="smaller p_halt"):
@@ -262,8 +264,8 @@ def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
 
 
 def test_warnings_point_at_the_line_that_asked(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.4)), seed=0)
-    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
+    cut = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), seed=0)
     kernel = grf.Diffusion(8.0)
     for method in (features.matrix, features.gram, cut.matrix, cut.gram):
         with pytest.warns(UserWarning, match="walks") as record:
@@ -273,14 +275,14 @@ def test_warnings_point_at_the_line_that_asked(karate):
 
 def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(karate):
     # Every coefficient up to the last step with S(k) > 2^-53 underflows: the features are 0.
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.IID(0.1)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.1)), seed=0)
     with pytest.warns(TruncationWarning, match="cut the series"):
         matrix = features.matrix(grf.Diffusion(100.0))
     assert not matrix.data.any()
 
 
 def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(3)), seed=0)
+    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), seed=0)
     features.matrix(grf.Diffusion(0.5))
     assert not recwarn.list
     with pytest.warns(TruncationWarning, match="walks of 3 steps"):
@@ -290,8 +292,8 @@ def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
 def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(karate, recwarn):
     rounded = "powers are kept in float32: the Gram matrix may be off by"
     for steps in (4, 20, 30, 40):
-        kernel = grf.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
-        powers = grf.ExactPowers(steps // 2, laplacian="combinatorial")
+        kernel = grf.kernels.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
+        powers = grf.sampling.ExactPowers(steps // 2, laplacian="combinatorial")
         features = grf.sample_features(karate, powers, dtype="float64", seed=0)
         if steps == 40:  # 12 times the norm of the kernel
             with pytest.raises(ValueError, match=f"{rounded} more than its norm"):
@@ -362,7 +364,7 @@ def test_threads_that_share_a_factor_get_their_own_modulation(features):
 def test_saved_features_come_back_whole(tmp_path, features):
     path = tmp_path / "features.npz"
     features.save(path)
-    again = grf.load_features(path)
+    again = grf.features.load_features(path)
     np.testing.assert_array_equal(again.matrix(KERNEL).toarray(), features.matrix(KERNEL).toarray())
     for name in ("n_nodes", "n_walks", "n_steps", "seed", "laplacian", "dtype", "description", "nnz"):
         assert getattr(again, name) == getattr(features, name)
@@ -374,23 +376,23 @@ def test_files_that_are_not_whole_are_refused(tmp_path, features):
     features.save(path)
     whole = path.read_bytes()
     with pytest.raises(FileNotFoundError, match="got none at"):
-        grf.load_features(tmp_path / "absent.npz")
+        grf.features.load_features(tmp_path / "absent.npz")
     for content in (b"", whole[:100], whole[: len(whole) // 2], b"PK" + whole[2:300], b"no zip at all"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"whole file written by Features\.save"):
-            grf.load_features(path)
+            grf.features.load_features(path)
     np.savez(path, record=np.frombuffer(b"{}", np.uint8))
     with pytest.raises(ValueError, match="whole file"):
-        grf.load_features(path)
+        grf.features.load_features(path)
 
 
 def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
     text = tmp_path / "edges.csv"
     text.write_text("1,2\n")
     with pytest.raises(ValueError, match=r"not an \.npz archive"):
-        grf.load_features(text)
+        grf.features.load_features(text)
     with pytest.raises(TypeError, match="`path` must be a path, got NoneType None"):
-        grf.load_features(None)
+        grf.features.load_features(None)
     with pytest.raises(TypeError, match="`path` must be a path"):
         features.save(3.5)
     torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
@@ -454,20 +456,20 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
     ):
         np.savez(path, **{**arrays, name: value})
         with pytest.raises(ValueError, match="inconsistent"):
-            grf.load_features(path)
+            grf.features.load_features(path)
     np.savez(path, **{name: array for name, array in arrays.items() if name != "degrees"})
     with pytest.raises(ValueError, match="inconsistent"):
-        grf.load_features(path)
+        grf.features.load_features(path)
     record = json.loads(arrays["record"].tobytes()) | {"n_walks": 0}
     np.savez(path, **{**arrays, "record": np.frombuffer(json.dumps(record).encode(), np.uint8)})
     with pytest.raises(ValueError, match="inconsistent"):
-        grf.load_features(path)
+        grf.features.load_features(path)
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
     graph = grf.from_edges([0, 1, 2], [1, 2, 3])
-    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.ExactPowers(3, laplacian=laplacian)):
+    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.sampling.ExactPowers(3, laplacian=laplacian)):
         path = tmp_path / "features.npz"
         grf.sample_features(graph, sampler, seed=0).save(path)
         with np.load(path) as archive:
@@ -476,21 +478,26 @@ def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
             if arrays["counts"].dtype == np.float32:
                 np.savez(path, **{**arrays, "counts": np.full_like(arrays["counts"], 1e30)})
                 with pytest.raises(ValueError, match=r"features.npz'.* at most 1e\+18.* got 1e\+30"):
-                    grf.load_features(path)
+                    grf.features.load_features(path)
             continue
         for degree in (5e-324, 1e-310, 1e308):
             arrays["degrees"][1] = degree
             np.savez(path, **arrays)
             with pytest.raises(ValueError, match=r"written by Features.save, got .*features.npz'.*degrees"):
-                grf.load_features(path)
+                grf.features.load_features(path)
 
 
 def test_a_graph_of_extreme_weights_is_read_as_it_was_written(tmp_path):
     graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0], weight=[1e-290, 1.0, 1e200, 1e-100])
-    for sampler in (grf.RandomWalks(64), grf.ExactPowers(8), grf.CompressedPowers(2), grf.CutPowers(2, 8)):
+    for sampler in (
+        grf.RandomWalks(64),
+        grf.sampling.ExactPowers(8),
+        grf.CompressedPowers(2),
+        grf.sampling.CutPowers(2, 8),
+    ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
         features.save(tmp_path / "features.npz")
-        again = grf.load_features(tmp_path / "features.npz")
+        again = grf.features.load_features(tmp_path / "features.npz")
         assert np.isfinite(again.matrix_from_modulation(np.ones(3)).data).all()
 
 

@@ -10,7 +10,7 @@ from graphrf.features import pairs as module
 from graphrf.features.pairs import RowPairs
 
 SAMPLERS = {
-    "walks": grf.RandomWalks(8, lengths=grf.Truncated(10)),
+    "walks": grf.RandomWalks(8, lengths=grf.sampling.Truncated(10)),
     "powers": grf.CompressedPowers(20, max_length=10),
     "combinatorial": grf.CompressedPowers(20, max_length=10, laplacian="combinatorial"),
 }

@@ -240,7 +240,7 @@ def test_gradients_of_unlike_numbers_of_columns_are_refused() -> None:
 
 
 def test_sampled_features_give_the_products_of_their_matrix(karate: grf.Graph) -> None:
-    features = grf.sample_features(karate, grf.RandomWalks(16, grf.Stratified(0.2)), seed=3)
+    features = grf.sample_features(karate, grf.RandomWalks(16, grf.sampling.Stratified(0.2)), seed=3)
     f = grf.Diffusion(2.0).modulation(features.max_length + 1)
     x = np.random.default_rng(0).standard_normal((34, 3)).astype(np.float32)
     matrix = features.matrix_from_modulation(f)

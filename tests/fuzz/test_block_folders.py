@@ -28,9 +28,9 @@ SECONDS, MEGABYTES = 20, 256
 GRAPH = grf.from_edges([0, 0, 1, 2, 3, 4, 5], [1, 2, 2, 3, 3, 5, 6], [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25])
 SAMPLERS = (
     grf.RandomWalks(4),
-    grf.RandomWalks(4, grf.Truncated(3), laplacian="combinatorial"),
-    grf.CutPowers(3, max_length=3),
-    grf.ExactPowers(3, laplacian="combinatorial"),
+    grf.RandomWalks(4, grf.sampling.Truncated(3), laplacian="combinatorial"),
+    grf.sampling.CutPowers(3, max_length=3),
+    grf.sampling.ExactPowers(3, laplacian="combinatorial"),
 )
 
 
@@ -100,7 +100,7 @@ def test_changed_bytes_are_refused_or_change_nothing(folders, seed):
     _written(folder, changed)
     found = _require_refused_or_sound(folder)
     if found is not None:
-        for key, value in parts(grf.Features(*found)).items():
+        for key, value in parts(grf.features.Features(*found)).items():
             np.testing.assert_array_equal(value, state[key], err_msg=f"{name} {key}")
 
 

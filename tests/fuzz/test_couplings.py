@@ -13,20 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
+from graphrf.couplings import shipped_coupling
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_bytes, mutated_json
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 512
 TEXTS = (
-    grf.Coupling([[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0).to_json(),
-    grf.Coupling([1, 0], law="Survival(3 entries)", kernel="é", pairs=4, projections=8, seed=2**62).to_json(),
+    grf.sampling.Coupling(
+        [[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0
+    ).to_json(),
+    grf.sampling.Coupling(
+        [1, 0], law="Survival(3 entries)", kernel="é", pairs=4, projections=8, seed=2**62
+    ).to_json(),
     shipped_coupling(0.1).to_json(),
 )
 
 
-def _require_sound(coupling: grf.Coupling) -> None:
+def _require_sound(coupling: grf.sampling.Coupling) -> None:
     assert coupling.permutations.dtype == np.int64
     assert not coupling.permutations.flags.writeable
     np.testing.assert_array_equal(
@@ -39,7 +43,7 @@ def _require_sound(coupling: grf.Coupling) -> None:
     assert not any(math.isinf(cost) for cost in (coupling.cost_before, coupling.cost_after))
     assert all(type(getattr(coupling, name)) in (int, type(None)) for name in ("pairs", "projections", "seed"))
     assert repr(coupling)
-    again = grf.Coupling.from_json(coupling.to_json())
+    again = grf.sampling.Coupling.from_json(coupling.to_json())
     assert again == coupling
     assert again.to_json() == coupling.to_json()
 
@@ -47,7 +51,7 @@ def _require_sound(coupling: grf.Coupling) -> None:
 def _require_refused_or_sound(path) -> bool:
     with within(SECONDS, MEGABYTES):
         try:
-            coupling = grf.Coupling.load(path)
+            coupling = grf.sampling.Coupling.load(path)
         except ValueError as error:
             if str(path) not in str(error):
                 raise
@@ -97,7 +101,7 @@ def test_wrong_values_of_every_field_are_refused(path, changes):
     path.write_text(json.dumps(json.loads(TEXTS[0]) | changes))
     assert not _require_refused_or_sound(path)
     with pytest.raises(ValueError, match="`text` must be a coupling as JSON"):
-        grf.Coupling.from_json(path.read_text())
+        grf.sampling.Coupling.from_json(path.read_text())
 
 
 @pytest.mark.parametrize(
@@ -109,13 +113,13 @@ def test_texts_that_json_readers_choke_on_are_refused(path, text):
     path.write_text(text)
     assert not _require_refused_or_sound(path)
     with pytest.raises(ValueError, match="`text` must be a coupling as JSON"):
-        grf.Coupling.from_json(text)
+        grf.sampling.Coupling.from_json(text)
 
 
 @pytest.mark.parametrize("text", [None, b"{}", bytearray(b"{}"), 1, ["{}"]])
 def test_what_is_no_text_is_refused(text):
     with pytest.raises(TypeError, match="`text` must be a coupling as JSON"):
-        grf.Coupling.from_json(text)
+        grf.sampling.Coupling.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_what_is_no_text_is_refused(text):
 )
 def test_couplings_made_by_hand_are_checked_alike(facts):
     with pytest.raises((TypeError, ValueError), match=f"`{next(iter(facts))}` must"):
-        grf.Coupling(**{"permutations": [[1, 0]], **facts})
+        grf.sampling.Coupling(**{"permutations": [[1, 0]], **facts})
 
 
 def test_devices_and_pipes_are_no_files_of_couplings(tmp_path):
@@ -139,7 +143,7 @@ def test_devices_and_pipes_are_no_files_of_couplings(tmp_path):
     os.mkfifo(pipe)
     for path in (pipe, tmp_path, "/dev/zero"):
         with within(SECONDS, MEGABYTES), pytest.raises(ValueError, match=r"whole file written by Coupling\.save"):
-            grf.Coupling.load(path)
+            grf.sampling.Coupling.load(path)
 
 
 def test_a_file_that_is_too_long_is_refused_unread(tmp_path):
@@ -150,19 +154,19 @@ def test_a_file_that_is_too_long_is_refused_unread(tmp_path):
         within(SECONDS, 200),
         pytest.raises(ValueError, match=r"coupling\.json'?: it has more than 67,108,864 bytes"),
     ):
-        grf.Coupling.load(path)
+        grf.sampling.Coupling.load(path)
 
 
 def test_what_would_be_too_long_to_load_is_not_saved(tmp_path, monkeypatch):
-    coupling = grf.Coupling([[1, 0]], p_halt=0.1)
+    coupling = grf.sampling.Coupling([[1, 0]], p_halt=0.1)
     coupling.save(tmp_path / "c.json")
     size = (tmp_path / "c.json").stat().st_size
     monkeypatch.setattr("graphrf.sampling.walks.coupling._MOST_BYTES", size)
     coupling.save(tmp_path / "c.json")
-    assert grf.Coupling.load(tmp_path / "c.json") == coupling
+    assert grf.sampling.Coupling.load(tmp_path / "c.json") == coupling
     with pytest.raises(ValueError, match=f"at most {size:,} bytes as JSON, got {size + 3:,}; lower its"):
-        grf.Coupling([[1, 0, 2]], p_halt=0.1).save(tmp_path / "c.json")
-    assert grf.Coupling.load(tmp_path / "c.json") == coupling
+        grf.sampling.Coupling([[1, 0, 2]], p_halt=0.1).save(tmp_path / "c.json")
+    assert grf.sampling.Coupling.load(tmp_path / "c.json") == coupling
 
 
 def test_the_shipped_couplings_are_read_through_the_same_checks():

@@ -78,17 +78,17 @@ def saved_features(tmp_path_factory):
         for number, sampler in enumerate(
             (
                 grf.RandomWalks(n_walks=4, laplacian=laplacian),
-                grf.RandomWalks(n_walks=4, lengths=grf.Truncated(3), laplacian=laplacian),
-                grf.ExactPowers(3, laplacian=laplacian),
-                grf.CutPowers(budget=3, max_length=3, laplacian=laplacian),
+                grf.RandomWalks(n_walks=4, lengths=grf.sampling.Truncated(3), laplacian=laplacian),
+                grf.sampling.ExactPowers(3, laplacian=laplacian),
+                grf.sampling.CutPowers(budget=3, max_length=3, laplacian=laplacian),
                 grf.CompressedPowers(3, 3, laplacian=laplacian),
             )
         ):
             features = grf.sample_features(graph, sampler, seed=1, dtype=("float32", "float64")[number % 2])
             path = folder / f"{laplacian}{number}.npz"
             features.save(path)
-            _require_sound(grf.load_features(path))
-            _require_same(grf.load_features(path), features)
+            _require_sound(grf.features.load_features(path))
+            _require_same(grf.features.load_features(path), features)
             saved.append((features, path.read_bytes(), *_content(path)))
             assert kernel.laplacian == features.laplacian
     return saved
@@ -150,7 +150,7 @@ def test_features_with_other_contents_and_good_checksums_are_refused_or_sound(sa
     path.write_bytes(_mutated(record, arrays, rng))
     with within(SECONDS, MEGABYTES):
         try:
-            features = grf.load_features(path)
+            features = grf.features.load_features(path)
         except (ValueError, MemoryError) as error:
             refusal = str(error)
         else:
@@ -166,7 +166,7 @@ def test_bytes_of_features_that_change_are_noticed(saved_features, seed):
     path.write_bytes(mutated_bytes(content, rng))
     with within(SECONDS, MEGABYTES):
         try:
-            loaded = grf.load_features(path)
+            loaded = grf.features.load_features(path)
         except (ValueError, MemoryError) as error:
             refusal = str(error)
         else:
@@ -185,7 +185,7 @@ def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp
         for name, content in kept.items():
             archive.writestr(name, content)
     with pytest.raises(ValueError, match="its record and its arrays are inconsistent"):
-        grf.load_features(path)
+        grf.features.load_features(path)
 
 
 def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features, tmp_path, monkeypatch):
@@ -193,9 +193,9 @@ def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features,
     (tmp_path / "f.npz").write_bytes(content)
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"f\.npz.* needs more memory than is available .*; free some"):
-        grf.load_features(tmp_path / "f.npz")
+        grf.features.load_features(tmp_path / "f.npz")
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: None)
-    _require_same(grf.load_features(tmp_path / "f.npz"), features)
+    _require_same(grf.features.load_features(tmp_path / "f.npz"), features)
 
 
 def test_a_file_of_another_format_is_refused_before_its_arrays_are_read(saved_features, tmp_path):
@@ -207,7 +207,7 @@ def test_a_file_of_another_format_is_refused_before_its_arrays_are_read(saved_fe
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     with within(SECONDS, 64), pytest.raises(ValueError, match=r"f\.npz.*another format"):
-        grf.load_features(tmp_path / "f.npz")
+        grf.features.load_features(tmp_path / "f.npz")
 
 
 # -- regressors ----------------------------------------------------------------------------------------------
@@ -218,7 +218,13 @@ def saved_regressors(tmp_path_factory):
     graph, folder = _graph(), tmp_path_factory.mktemp("regressors")
     named = grf.Graph(graph.adjacency, nodes=["a", "b", ("c", 1), 4, 5.5, True, None])
     saved = _Corpus(folder / "mutated.npz")
-    common = {"kernel": "diffusion", "optimize": False, "noise": 0.1, "seed": 1, "n_threads": 1}
+    common = {
+        "kernel": "diffusion",
+        "optimize": False,
+        "noise": 0.1,
+        "seed": 1,
+        "numerics": grf.gp.Numerics(n_threads=1),
+    }
     for number, (of, y, settings) in enumerate(
         (
             (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": grf.Diffusion(1.0), "method": "series"}),
@@ -230,19 +236,35 @@ def saved_regressors(tmp_path_factory):
             (
                 graph,
                 [1.0, -1.0, 0.5, 2.0],
-                {"kernel": grf.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01])},
+                {"kernel": grf.kernels.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01])},
             ),
             (
                 graph,
                 [1e6, 2e6, 3e6, 1e6],
-                {"mean": np.arange(7.0)[:, None] ** 2, "solver": "cg", "kernel": "matern"},
+                {
+                    "mean": np.arange(7.0)[:, None] ** 2,
+                    "numerics": grf.gp.Numerics(solver="cg"),
+                    "kernel": "matern",
+                },
             ),
             (
                 graph,
                 [1.0, 0, 1, 2],
-                {"sampler": grf.RandomWalks(4, lengths=grf.SigmaCoupled(0.3)), "method": "features"},
+                {
+                    "numerics": grf.gp.Numerics(
+                        sampler=grf.RandomWalks(4, lengths=grf.sampling.SigmaCoupled(0.3))
+                    ),
+                    "method": "features",
+                },
             ),
-            (graph, [1.0, 0, 1, 2], {"sampler": grf.CompressedPowers(4, 3), "kernel": grf.LearnedModulation(2)}),
+            (
+                graph,
+                [1.0, 0, 1, 2],
+                {
+                    "numerics": grf.gp.Numerics(sampler=grf.CompressedPowers(4, 3)),
+                    "kernel": grf.kernels.LearnedModulation(2),
+                },
+            ),
             (graph, [1.0, -1.0, 0.5, 2.0], {"kernel": "auto", "optimize": True, "noise": None}),
             (
                 graph,

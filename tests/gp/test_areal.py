@@ -47,7 +47,8 @@ def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, ka
         mean
     ]
     gp = grf.GraphGPRegressor(
-        graph, kernel=kernel, optimize=False, output_scale=scale, noise=noise, normalize=False, method="precision",
+        graph, kernel=kernel, optimize=False, output_scale=scale, noise=noise,
+        numerics=grf.gp.Numerics(normalize=False), method="precision",
         mean=x if mean == "covariate" else mean, seed=0,
     ).fit(nodes, y)  # fmt: skip
     K = scale * kernel.dense(graph)
@@ -205,7 +206,7 @@ def test_many_observations_train_by_the_exact_likelihood(districts):
     graph, x, f, rng = districts
     cases = rng.poisson(5 * np.exp(f))
     settings = {"kernel": "bym2", "likelihood": "poisson", "mean": x, "hyperparameters": "mode", "seed": 0}
-    gp = grf.GraphGPRegressor(graph, max_train=60, **settings)
+    gp = grf.GraphGPRegressor(graph, **settings).set_params(numerics__max_train=60)
     gp.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
     assert gp.converged_
     assert abs(gp.trend_[0] - 0.5) < 4 * gp.coefficients_.std[1]
@@ -219,8 +220,11 @@ def test_bad_settings_are_refused(weighted_graph):
     for options, message in (
         ({"method": "series"}, "`method` must be 'auto' or 'precision'"),
         ({"method": "features"}, "`method` must be 'auto' or 'precision'"),
-        ({"sampler": grf.ExactPowers(3, laplacian="combinatorial")}, "`sampler` must be None"),
-        ({"draw": grf.sample_features}, "`draw` must be None"),
+        (
+            {"numerics": grf.gp.Numerics(sampler=grf.sampling.ExactPowers(3, laplacian="combinatorial"))},
+            "`sampler` must be None",
+        ),
+        ({"numerics": grf.gp.Numerics(feature_sampler=grf.sample_features)}, "`feature_sampler` must be None"),
         ({"optimize": ["lengthscale"]}, "`optimize` must name hyperparameters"),
         ({"prior": {"mixing": 0.5}}, "`mixing`|mixing"),
     ):
@@ -279,7 +283,13 @@ def test_the_penalised_prior_of_the_mixing_share_is_exponential_in_the_distance(
 
 def test_the_penalised_prior_draws_shares_down_and_is_saved(karate, tmp_path):
     y = grf.BYM2(0.7).dense_root(karate) @ np.random.default_rng(1).standard_normal(34)
-    settings = {"hyperparameters": "mode", "noise": 0.1, "output_scale": 1.0, "normalize": False, "seed": 0}
+    settings = {
+        "hyperparameters": "mode",
+        "noise": 0.1,
+        "output_scale": 1.0,
+        "numerics": grf.gp.Numerics(normalize=False),
+        "seed": 0,
+    }
     shares = []
     for below in (0.9, 0.01):
         mixing = grf.gp.PenalisedMixing.of(karate, below=below, probability=0.9)

@@ -258,7 +258,7 @@ def test_a_series_that_loses_a_share_says_so(grid):
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_extreme_variances_have_sound_answers(grid, solver):
-    settings = {"solver": solver, "kernel": grf.Matern(1.5, 2.0), "optimize": False}
+    settings = {"numerics": grf.gp.Numerics(solver=solver), "kernel": grf.Matern(1.5, 2.0), "optimize": False}
     for unit in (1e-100, 1e-20, 1e20, 1e100):
         gp = _fit(grid, NODES, unit**0.5 * Y, output_scale=unit, noise=0.1 * unit, **settings)
         assert (gp.output_scale_, gp.noise_) == (unit, 0.1 * unit)

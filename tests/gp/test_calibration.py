@@ -21,7 +21,7 @@ from tests.support.sequential import assert_unbiased
 from tests.support.small_graphs import grid_path_and_node
 
 KERNEL = grf.Diffusion(2.0)
-WALKS = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
+WALKS = grf.RandomWalks(n_walks=8, lengths=grf.sampling.Truncated(12))
 POWERS = grf.CompressedPowers(6, max_length=8)
 # What the covariance is made of, and how it is solved with.
 CASES = [
@@ -59,7 +59,8 @@ class Trial:
 
     def __init__(self, graph, observed, sampler=None, **options):
         self.graph, self.observed = graph, observed
-        self.options = {"method": "series" if sampler is None else "features", "sampler": sampler} | options
+        self.method = "series" if sampler is None else "features"
+        self.numerics = grf.gp.Numerics(sampler=sampler, n_threads=1, **options)
         self.hidden = np.setdiff1d(np.arange(graph.n_nodes), observed)
         variance = np.trace(KERNEL.dense(graph)) / graph.n_nodes
         self.root = np.sqrt(SCALE / variance) * KERNEL.dense_root(graph)
@@ -74,7 +75,7 @@ class Trial:
         y = truth[self.observed] + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
         gp = grf.GraphGPRegressor(
             self.graph, kernel=KERNEL, output_scale=SCALE, noise=NOISE, optimize=False, seed=0,
-            n_threads=1, **self.options,
+            method=self.method, numerics=self.numerics,
         ).fit(self.observed, y)  # fmt: skip
         mean, std = gp.predict(return_std=True)
         each = np.arange(n)

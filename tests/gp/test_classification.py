@@ -81,7 +81,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
     if method == "series":
         gram = SeriesGram(graph, "normalized", np.sort(nodes), max_degree=200)
     else:
-        walks = grf.RandomWalks(16, grf.Truncated(12), directions="stratified")
+        walks = grf.RandomWalks(16, grf.sampling.Truncated(12), directions="stratified")
         features = grf.sample_features(graph, walks, nodes=np.sort(nodes), seed=0, dtype="float64")
         gram = SampledGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)

@@ -27,7 +27,7 @@ def data(grid):
     "options",
     [
         {"method": "series", "hyperparameters": "mode"},
-        {"method": "series", "hyperparameters": "mode", "solver": "cg"},
+        {"method": "series", "hyperparameters": "mode", "numerics": grf.gp.Numerics(solver="cg")},
         {"method": "precision", "hyperparameters": "mode"},
         {"hyperparameters": "average"},
         {"likelihood": "poisson"},

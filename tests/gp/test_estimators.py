@@ -38,15 +38,23 @@ def test_grid_search_sees_hyperparameters_of_kernels(regressor):
 
 def test_nested_parameters_replace_the_object_and_change_no_other(grid):
     kernel, sampler = grf.Matern(1.5, 3.0), grf.RandomWalks(8)
-    gp = grf.GraphGPRegressor(grid, kernel=kernel, sampler=sampler, likelihood=grf.gp.StudentT())
+    gp = grf.GraphGPRegressor(
+        grid, kernel=kernel, numerics=grf.gp.Numerics(sampler=sampler), likelihood=grf.gp.StudentT()
+    )
     params = gp.get_params()
-    assert (params["kernel__nu"], params["kernel__lengthscale"], params["sampler__n_walks"]) == (1.5, 3.0, 8)
+    assert (params["kernel__nu"], params["kernel__lengthscale"]) == (1.5, 3.0)
+    assert params["numerics__sampler__n_walks"] == 8
     assert not any("__" in name for name in gp.get_params(deep=False))
     areal = grf.GraphGPRegressor(grid, kernel=grf.BYM2(0.3)).get_params()
     assert [name for name in areal if "kernel__" in name] == ["kernel__mixing"]  # what can be set
-    other = clone(gp).set_params(kernel__nu=0.5, kernel__lengthscale=2.0, sampler__n_walks=4, max_train=10)
-    assert (other.kernel, other.sampler.n_walks, other.max_train) == (grf.Matern(0.5, 2.0), 4, 10)
-    assert (gp.kernel, gp.sampler) == (kernel, sampler)
+    changes = {"kernel__nu": 0.5, "kernel__lengthscale": 2.0, "numerics__sampler__n_walks": 4}
+    other = clone(gp).set_params(**changes, numerics__max_train=10)
+    assert (other.kernel, other.numerics.sampler.n_walks, other.numerics.max_train) == (
+        grf.Matern(0.5, 2.0),
+        4,
+        10,
+    )
+    assert (gp.kernel, gp.numerics.sampler) == (kernel, sampler)
     assert other.set_params(kernel=grf.Diffusion(1.0), kernel__lengthscale=4.0).kernel == grf.Diffusion(4.0)
 
 

@@ -46,7 +46,7 @@ def _dense(graph, kernel, nodes, y):
     return k[:, nodes] @ solved[:, 0], np.sqrt(variances), log_likelihood
 
 
-FIXED = {"noise": NOISE, "output_scale": 1.0, "normalize": False, "mean": "zero"}
+FIXED = {"noise": NOISE, "output_scale": 1.0, "numerics": grf.gp.Numerics(normalize=False), "mean": "zero"}
 SETTINGS = FIXED | {"method": "precision", "seed": 0}
 
 

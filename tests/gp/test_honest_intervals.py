@@ -56,7 +56,8 @@ def test_deviations_covariances_and_draws_hold_the_uncertainty_of_constant_and_t
     _, nodes, y = _draw(dense, 40, 0)
     x = np.random.default_rng(1).standard_normal((600, covariates))
     gp = grf.GraphGPRegressor(
-        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, solver=solver, tol=1e-9,
+        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0,
+        numerics=grf.gp.Numerics(solver=solver, tol=1e-9),
         mean=x if covariates else "constant", hyperparameters="mode",
     ).fit(nodes, y)  # fmt: skip
     mean, covariance = _universal_kriging(dense, np.column_stack([np.ones(600), x]), nodes, y, 0.1)
@@ -79,7 +80,8 @@ def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
     _, nodes, y = _draw(dense, 300, 1)
     rest = np.setdiff1d(np.arange(600), nodes)
     gp = grf.GraphGPRegressor(
-        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, method="features", solver="cg",
+        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, method="features",
+        numerics=grf.gp.Numerics(solver="cg"),
         hyperparameters="mode",
     ).fit(nodes, y)  # fmt: skip
     few = gp.predict(rest[:64], return_std=True)[1]
@@ -123,7 +125,12 @@ def test_blocks_are_not_led_astray_by_the_first_of_them(hubs, dense):
     """Near nodes alone may say that the lengthscale is the largest of all."""
     for seed in range(2):
         _, nodes, y = _draw(dense, 420, seed)
-        settings = {"seed": seed, "kernel": "diffusion", "max_train": 400, "hyperparameters": "mode"}
+        settings = {
+            "seed": seed,
+            "kernel": "diffusion",
+            "numerics": grf.gp.Numerics(max_train=400),
+            "hyperparameters": "mode",
+        }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # such a long kernel is nearly constant here
             gp = grf.GraphGPRegressor(hubs, **settings).fit(nodes, y)
@@ -358,13 +365,13 @@ def test_noise_lost_in_rounding_is_told():
     with pytest.warns(SolverWarning, match="noise is so small"):
         gp = grf.GraphGPRegressor(path, noise=1e-13, **settings).fit([5, 1], [1.0, -0.5])
     assert not gp.converged_
-    assert gp.residual_ > gp.tol
+    assert gp.residual_ > gp.numerics.tol
     assert grf.GraphGPRegressor(path, noise=1e-8, **settings).fit([5, 1], [1.0, -0.5]).converged_
 
 
 def test_a_cut_series_that_shows_beside_the_noise_is_told():
     path = grf.load_graph(nx.path_graph(4))
-    settings = {"kernel": grf.InverseCosine(), "optimize": False, "output_scale": 1.0, "seed": 0}
+    settings = {"kernel": grf.kernels.InverseCosine(), "optimize": False, "output_scale": 1.0, "seed": 0}
     with pytest.warns(UserWarning, match="had to be cut"):
         grf.GraphGPRegressor(path, noise=1e-6, **settings).fit(range(4), [1.0, 2.0, 0.0, 1.0])
 

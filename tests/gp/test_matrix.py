@@ -609,7 +609,12 @@ def test_labels_that_stand_for_none_are_not_learned():
 def test_means_of_rates_of_which_nothing_is_known_are_warned_of():
     graph = grf.from_edges([0, 1], [1, 2], n_nodes=5)
     gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(1.0), output_scale=30.0, optimize=False, likelihood="poisson", normalize=False
+        graph,
+        kernel=grf.Diffusion(1.0),
+        output_scale=30.0,
+        optimize=False,
+        likelihood="poisson",
+        numerics=grf.gp.Numerics(normalize=False),
     )
     gp.fit([0, 1, 2], [3, 4, 5])
     gp.predict([0, 1, 2])

@@ -57,7 +57,7 @@ def test_rounding_that_is_not_warned_of_does_not_show(noise):
         "optimize": False,
         "output_scale": 1.0,
         "noise": noise,
-        "normalize": False,
+        "numerics": grf.gp.Numerics(normalize=False),
         "mean": "zero",
         "seed": 0,
     }
@@ -126,7 +126,9 @@ def test_an_average_has_the_same_bits_on_any_number_of_threads():
         f = grf.apply_root(
             graph, grf.Matern(nu=2.0, lengthscale=40.0), np.random.default_rng(1).normal(size=4_900)
         )
-        gp = grf.GraphGPRegressor(graph, seed=0, n_threads=n_threads).fit(nodes, f[nodes])
+        gp = grf.GraphGPRegressor(graph, seed=0, numerics=grf.gp.Numerics(n_threads=n_threads)).fit(
+            nodes, f[nodes]
+        )
         assert gp.method_ == "precision"
         assert gp.n_points_ > 1
         found.append((*gp.predict(return_std=True), gp.predict(nodes[:9], return_cov=True)[1]))
@@ -137,7 +139,9 @@ def test_an_average_has_the_same_bits_on_any_number_of_threads():
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"noise": 0.02}, {"optimize": False, "noise": 0.02}])
 def test_what_is_fixed_stays_so(roads, observed, settings):
     settings = settings | {"kernel": KERNEL, "hyperparameters": "mode", "seed": 0}
-    gp = grf.GraphGPRegressor(roads, method="precision", max_train=60, **settings).fit(*observed)
+    gp = grf.GraphGPRegressor(roads, method="precision", numerics=grf.gp.Numerics(max_train=60), **settings).fit(
+        *observed
+    )
     assert gp.output_scale_ == settings.get("output_scale", gp.output_scale_)
     assert gp.noise_ == settings.get("noise", gp.noise_)
     series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
@@ -172,9 +176,18 @@ def test_components_and_nodes_without_observations_keep_the_prior():
     [
         ({"kernel": "diffusion"}, "`kernel` must have a sparse precision for method='precision'"),
         ({"kernel": grf.Matern(0.7)}, "5/2, 3 or 4, or an areal kernel, got Matern"),
-        ({"sampler": grf.RandomWalks(4)}, "`sampler` is for method='features'; 'precision' draws nothing"),
-        ({"draw": grf.sample_features}, "`draw` is for method='features'; 'precision' draws nothing"),
-        ({"solver": "cg"}, "`solver` must be 'auto' or 'cholesky' for method='precision', got 'cg'"),
+        (
+            {"numerics": grf.gp.Numerics(sampler=grf.RandomWalks(4))},
+            "`sampler` is for method='features'; 'precision' draws nothing",
+        ),
+        (
+            {"numerics": grf.gp.Numerics(feature_sampler=grf.sample_features)},
+            "`draw` is for method='features'; 'precision' draws nothing",
+        ),
+        (
+            {"numerics": grf.gp.Numerics(solver="cg")},
+            "`solver` must be 'auto' or 'cholesky' for method='precision', got 'cg'",
+        ),
         ({"kernel": KERNEL, "optimize": ["nu"]}, "must not name 'nu' or 'power' with method='precision'"),
         ({"kernel": grf.Matern(2.0, 1e9), "optimize": False, "noise": 1.0}, "numerically singular"),
     ],

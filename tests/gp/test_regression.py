@@ -21,7 +21,13 @@ from graphrf.operators.solvers import ConjugateGradients
 from tests.support.dense_gp import dense_posterior
 
 KERNEL = grf.Diffusion(3.0)
-FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0}
+FIXED = {
+    "numerics": grf.gp.Numerics(std_method="exact"),
+    "optimize": False,
+    "output_scale": 2.0,
+    "noise": 0.05,
+    "seed": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +71,19 @@ def _draw(graph, kernel, n, seed, p=1, noise=0.05, scale=2.0):
 @pytest.mark.parametrize("mean", ["constant", "zero"])
 @pytest.mark.parametrize(
     "kernel",
-    [KERNEL, grf.Matern(1.5, 4.0), grf.InverseCosine(), grf.Diffusion(1.0, laplacian="combinatorial")],
+    [KERNEL, grf.Matern(1.5, 4.0), grf.kernels.InverseCosine(), grf.Diffusion(1.0, laplacian="combinatorial")],
     ids=repr,
 )
 def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solver):
     _, nodes, y = _draw(grid, KERNEL, 50, seed=1, p=2)
     y = y + 3.0
-    gp = grf.GraphGPRegressor(grid, kernel=kernel, method="series", mean=mean, solver=solver, **FIXED)
+    gp = grf.GraphGPRegressor(
+        grid,
+        kernel=kernel,
+        method="series",
+        mean=mean,
+        **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", solver=solver)},
+    )
     gp.fit(nodes, y)
     dense = kernel.dense(grid)
     prior = 2.0 * dense / (np.trace(dense) / 144)
@@ -79,7 +91,7 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
     got, std = gp.predict(return_std=True)
     # the inverse cosine's root is cut after 20,000 terms: the error of its square is largest, 1e-5, on graphs
     # that are bipartite, as this one
-    atol = 2e-5 if kernel == grf.InverseCosine() else 1e-6
+    atol = 2e-5 if kernel == grf.kernels.InverseCosine() else 1e-6
     np.testing.assert_allclose(got, expected, atol=atol)
     np.testing.assert_allclose(std[:, 0] ** 2, np.diagonal(covariance), atol=atol)
     np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=atol)
@@ -92,10 +104,13 @@ def test_series_posterior_is_the_dense_gaussian_process(grid, kernel, mean, solv
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_walks_predict_by_sampled_rows_observed_and_tell_the_error_of_that(grid, solver):
     _, nodes, y = _draw(grid, KERNEL, 50, seed=1)
-    sampler = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(20))
-    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, method="features", sampler=sampler, solver=solver, **FIXED).fit(
-        nodes, y[:, 0]
-    )
+    sampler = grf.RandomWalks(n_walks=16, lengths=grf.sampling.Truncated(20))
+    gp = grf.GraphGPRegressor(
+        grid,
+        kernel=KERNEL,
+        method="features",
+        **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", sampler=sampler, solver=solver)},
+    ).fit(nodes, y[:, 0])
     phi = grf.sample_features(grid, sampler, seed=gp.seed_, dtype="float64").matrix(KERNEL).toarray()
     scale = np.sqrt(2.0 / gp.mean_variance_)
     exact = scale * KERNEL.dense_root(grid)
@@ -125,7 +140,9 @@ def test_observation_deviations_add_the_noise(grid):
 
 def test_unnormalised_kernels_are_scaled_as_they_are(grid):
     _, nodes, y = _draw(grid, KERNEL, 30, seed=2)
-    gp = grf.GraphGPRegressor(grid, kernel=KERNEL, normalize=False, **FIXED).fit(nodes, y[:, 0])
+    gp = grf.GraphGPRegressor(
+        grid, kernel=KERNEL, **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", normalize=False)}
+    ).fit(nodes, y[:, 0])
     np.testing.assert_allclose(gp.prior_covariance(), 2.0 * KERNEL.dense(grid), atol=1e-8)
     np.testing.assert_allclose(
         gp.predict(), _textbook(2.0 * KERNEL.dense(grid), nodes, y[:, 0], 0.05)[0], atol=1e-6
@@ -209,7 +226,7 @@ def test_a_fixed_output_scale_is_one_of_the_normalised_kernel(grid):
 
 def test_a_free_modulation_is_trained(grid):
     _, nodes, y = _draw(grid, grf.Diffusion(2.0), 100, seed=8, p=3)
-    start = grf.LearnedModulation(max_length=6)
+    start = grf.kernels.LearnedModulation(max_length=6)
     settings = {"kernel": start, "prior": None, "hyperparameters": "mode", "seed": 0}
     gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
     fixed = grf.GraphGPRegressor(grid, optimize=False, **settings).fit(nodes, y)
@@ -245,9 +262,10 @@ def test_variances_of_walks_are_never_negative(big_grid, lengthscale, n_walks):
     # control shows that the case is a hard one.
     kernel = grf.Diffusion(lengthscale)
     _, nodes, y = _draw(big_grid, kernel, 300, seed=10, noise=0.01)
-    sampler = grf.RandomWalks(n_walks=n_walks, directions="independent", lengths=grf.IID(0.1))
+    sampler = grf.RandomWalks(n_walks=n_walks, directions="independent", lengths=grf.sampling.IID(0.1))
     gp = grf.GraphGPRegressor(
-        big_grid, kernel=kernel, method="features", sampler=sampler, optimize=False, output_scale=1.0,
+        big_grid, kernel=kernel, method="features",
+        numerics=grf.gp.Numerics(sampler=sampler), optimize=False, output_scale=1.0,
         noise=0.01, seed=0,
     ).fit(nodes, y[:, 0])  # fmt: skip
     _, covariance = gp.predict(return_cov=True)
@@ -267,7 +285,9 @@ def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, ev
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
-    rough = grf.GraphGPRegressor(big_grid, solver="cg", tol=0.3, **settings).fit(nodes, y[:, 0])
+    rough = grf.GraphGPRegressor(big_grid, numerics=grf.gp.Numerics(solver="cg", tol=0.3), **settings).fit(
+        nodes, y[:, 0]
+    )
     _, std = exact.predict(return_std=True)
     _, wider = rough.predict(return_std=True)
     assert (wider >= std - 1e-9).all()
@@ -279,8 +299,8 @@ def test_sampled_deviations_are_the_exact_ones_within_their_standard_error(big_g
     settings = {"kernel": KERNEL, **FIXED}
     _, exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0]).predict(return_std=True)
     for method in ("series", "features"):
-        sampler = grf.ExactPowers(40) if method == "features" else None
-        settings |= {"method": method, "sampler": sampler, "deviations": "sampled"}
+        sampler = grf.sampling.ExactPowers(40) if method == "features" else None
+        settings |= {"method": method, "numerics": grf.gp.Numerics(sampler=sampler, std_method="sampled")}
         gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
         _, sampled = gp.predict(return_std=True)
         error = sampled[:, 0] / exact - 1
@@ -321,7 +341,7 @@ def test_nothing_is_averaged_where_nothing_is_trained(grid):
 
 def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_grid, monkeypatch):
     _, nodes, y = _draw(big_grid, KERNEL, 300, seed=3)
-    settings = {"kernel": grf.Diffusion(6.0), **FIXED, "solver": "cg", "tol": 1e-8}
+    settings = {"kernel": grf.Diffusion(6.0), **FIXED, "numerics": grf.gp.Numerics(solver="cg", tol=1e-8)}
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(gp._posterior._solver, SpectralCG)
     monkeypatch.setattr("graphrf.gp.posterior.condition.evenly_observed", lambda *_: False)
@@ -334,7 +354,9 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
 
 def test_one_corner_observed_is_not_even(big_grid):
     corner = np.arange(150)
-    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, **FIXED, solver="cg").fit(corner, np.sin(corner / 9))
+    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, **FIXED, numerics=grf.gp.Numerics(solver="cg")).fit(
+        corner, np.sin(corner / 9)
+    )
     assert isinstance(gp._posterior._solver, ConjugateGradients)
 
 
@@ -355,8 +377,10 @@ def test_default_walks_are_as_long_as_the_trained_kernel_needs(big_grid):
 
 def test_walks_too_short_for_the_data_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, grf.Diffusion(8.0), 200, seed=12, p=4)
-    short = grf.RandomWalks(n_walks=16, lengths=grf.Truncated(4))
-    gp = grf.GraphGPRegressor(big_grid, kernel="diffusion", method="features", sampler=short, seed=0)
+    short = grf.RandomWalks(n_walks=16, lengths=grf.sampling.Truncated(4))
+    gp = grf.GraphGPRegressor(
+        big_grid, kernel="diffusion", method="features", numerics=grf.gp.Numerics(sampler=short), seed=0
+    )
     with pytest.warns(UserWarning, match="a longer `sampler`"):
         gp.fit(nodes, y)
     assert gp.kernel_.truncation_length(1e-3) <= 4
@@ -376,11 +400,14 @@ def test_a_lengthscale_that_ends_at_the_largest_that_training_looks_at_is_report
 
 def test_walks_that_end_too_early_for_the_kernel_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, KERNEL, 50, seed=12)
-    early = grf.RandomWalks(n_walks=16, lengths=grf.IID(0.5))
-    with pytest.warns(grf.HeavyTailWarning, match="end too early"):
-        grf.GraphGPRegressor(big_grid, kernel=grf.Diffusion(8.0), method="features", sampler=early, **FIXED).fit(
-            nodes, y
-        )
+    early = grf.RandomWalks(n_walks=16, lengths=grf.sampling.IID(0.5))
+    with pytest.warns(grf.features.HeavyTailWarning, match="end too early"):
+        grf.GraphGPRegressor(
+            big_grid,
+            kernel=grf.Diffusion(8.0),
+            method="features",
+            **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", sampler=early)},
+        ).fit(nodes, y)
 
 
 def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, monkeypatch):
@@ -389,7 +416,9 @@ def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, mon
     assert grf.GraphGPRegressor(grid, kernel="diffusion", seed=0).fit(nodes, y).method_ == "series"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of longer lengthscales than rows serve
-        sampled = grf.GraphGPRegressor(grid, sampler=grf.RandomWalks(16), seed=0).fit(nodes, y)
+        sampled = grf.GraphGPRegressor(grid, numerics=grf.gp.Numerics(sampler=grf.RandomWalks(16)), seed=0).fit(
+            nodes, y
+        )
     assert sampled.method_ == "features"
     monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 0.0)
     monkeypatch.setattr("graphrf.gp.routes.costs._MUCH_CHEAPER", 0.0)
@@ -439,8 +468,13 @@ def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
     for method in ("features", "series"):
         results = []
         for n_threads in (1, 2):
-            settings = {"kernel": "diffusion", "method": method, "max_train": 40, "seed": 5}
-            gp = grf.GraphGPRegressor(grid, n_threads=n_threads, **settings)
+            settings = {
+                "kernel": "diffusion",
+                "method": method,
+                "numerics": grf.gp.Numerics(max_train=40),
+                "seed": 5,
+            }
+            gp = grf.GraphGPRegressor(grid, numerics=grf.gp.Numerics(n_threads=n_threads), **settings)
             gp.fit(nodes, y[:, 0])
             results.append(np.concatenate([*gp.predict(return_std=True), gp.sample([3, 4], seed=1)[0]]))
         np.testing.assert_array_equal(*results)
@@ -451,7 +485,12 @@ def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(grid):
 
 def test_stopped_solves_are_reported(big_grid):
     _, nodes, y = _draw(big_grid, KERNEL, 300, seed=14)
-    gp = grf.GraphGPRegressor(big_grid, kernel=KERNEL, solver="cg", max_iterations=1, **{**FIXED, "noise": 1e-6})
+    gp = grf.GraphGPRegressor(
+        big_grid,
+        kernel=KERNEL,
+        numerics=grf.gp.Numerics(solver="cg", max_iterations=1),
+        **{**FIXED, "noise": 1e-6},
+    )
     with pytest.warns(SolverWarning, match="`max_iterations` or `tol`"):
         gp.fit(nodes, y[:, 0])
     assert not gp.converged_

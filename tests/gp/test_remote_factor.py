@@ -15,11 +15,18 @@ from graphrf.operators.factor import Factor
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
 
 KERNEL = grf.Diffusion(1.5)
-SAMPLER = grf.RandomWalks(16, grf.Truncated(10))
+SAMPLER = grf.RandomWalks(16, grf.sampling.Truncated(10))
 NODES = np.random.default_rng(0).permutation(144)[:100]
 SIGNAL = np.sin(np.arange(144) / 12)
 Y = SIGNAL[NODES] + 0.1 * np.random.default_rng(1).standard_normal(100)
-TIGHT = {"kernel": KERNEL, "optimize": False, "noise": 0.05, "output_scale": 1.0, "tol": 1e-12, "seed": 4}
+TIGHT = {
+    "kernel": KERNEL,
+    "optimize": False,
+    "noise": 0.05,
+    "output_scale": 1.0,
+    "numerics": grf.gp.Numerics(tol=1e-12),
+    "seed": 4,
+}
 
 
 def _features(graph, nodes=NODES, seed=5):
@@ -103,23 +110,30 @@ def _largest_difference(one, other):
 @pytest.mark.parametrize("deviations", ["exact", "sampled"])
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 def test_conjugate_gradients_over_rows_elsewhere_predict_and_draw_as_over_rows_at_hand(grid, factor, deviations):
-    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg", "deviations": deviations}
+    settings = {
+        **TIGHT,
+        "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg", std_method=deviations),
+    }
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(factor=factor)
-    remote = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
+    remote = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
     assert remote.converged_
     assert remote.kernel_ == local.kernel_  # trained at hand
     assert _largest_difference(remote, local) < 1e-9
     # Only the rows of observed nodes were drawn elsewhere, and once.
     assert len(elsewhere.drawn) == 1
     np.testing.assert_array_equal(elsewhere.drawn[0], np.sort(NODES))
-    wrong = grf.GraphGPRegressor(grid, draw=Elsewhere(factor=factor, error=1.01), **settings)
+    wrong = grf.GraphGPRegressor(grid, **settings).set_params(
+        numerics__feature_sampler=Elsewhere(factor=factor, error=1.01)
+    )
     assert _largest_difference(wrong.fit(NODES, Y), local) > 1e-4
 
 
 def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(grid):
     elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, draw=elsewhere, solver="cg", **TIGHT)
+    gp = grf.GraphGPRegressor(grid, **TIGHT).set_params(
+        numerics__sampler=SAMPLER, numerics__feature_sampler=elsewhere, numerics__solver="cg"
+    )
     travels = elsewhere.travels
     gp.fit(NODES, Y)
     iterations = gp._posterior.solution.iterations
@@ -141,10 +155,10 @@ def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(gr
 
 
 def test_cholesky_draws_at_hand(grid):
-    settings = {**TIGHT, "sampler": SAMPLER}
+    settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER)}
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(error=2.0)
-    remote = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
+    remote = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
     assert remote.solver_ == local.solver_ == "cholesky"
     assert elsewhere.drawn == []
     for found, expected in zip(_results(remote), _results(local), strict=True):
@@ -153,19 +167,23 @@ def test_cholesky_draws_at_hand(grid):
 
 def test_a_callable_means_features_and_is_refused_for_the_series(grid):
     settings = {"kernel": "diffusion", "optimize": False, "noise": 0.1, "seed": 0}
-    gp = grf.GraphGPRegressor(grid, draw=Elsewhere(), **settings)
+    gp = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=Elsewhere())
     assert gp.fit(NODES, Y).method_ == "features"
     assert grf.GraphGPRegressor(grid, **settings).fit(NODES, Y).method_ == "series"
     with pytest.raises(ValueError, match="`draw` is for method='features'"):
         gp.set_params(method="series").fit(NODES, Y)
     with pytest.raises(TypeError, match=r"`draw` must be a callable .*, got int 3"):
-        gp.set_params(method="auto", draw=3).fit(NODES, Y)
+        gp.set_params(method="auto", numerics__feature_sampler=3).fit(NODES, Y)
 
 
 def test_the_public_function_is_such_a_callable(grid):
-    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
+    settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg")}
     plain = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
-    given = grf.GraphGPRegressor(grid, draw=grf.sample_features, **settings).fit(NODES, Y)
+    given = (
+        grf.GraphGPRegressor(grid, **settings)
+        .set_params(numerics__feature_sampler=grf.sample_features)
+        .fit(NODES, Y)
+    )
     np.testing.assert_array_equal(given.predict(), plain.predict())
     names = set(inspect.signature(grf.sample_features).parameters)
     assert set(inspect.signature(Elsewhere.__call__).parameters) - {"self"} <= names
@@ -173,7 +191,9 @@ def test_the_public_function_is_such_a_callable(grid):
 
 def test_a_clone_draws_with_the_same_callable(grid):
     elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, sampler=SAMPLER, draw=elsewhere, solver="cg", **TIGHT)
+    gp = grf.GraphGPRegressor(grid, **TIGHT).set_params(
+        numerics__sampler=SAMPLER, numerics__feature_sampler=elsewhere, numerics__solver="cg"
+    )
     other = clone(gp)
     assert other.draw is elsewhere
     other.fit(NODES, Y)
@@ -182,8 +202,8 @@ def test_a_clone_draws_with_the_same_callable(grid):
 
 def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):
     elsewhere = Elsewhere()
-    settings = {**TIGHT, "sampler": SAMPLER, "solver": "cg"}
-    gp = grf.GraphGPRegressor(grid, draw=elsewhere, **settings).fit(NODES, Y)
+    settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg")}
+    gp = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
     assert loaded.draw is None

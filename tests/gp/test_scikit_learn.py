@@ -30,7 +30,9 @@ def _noisy(signal):
 
 
 def test_clone_shares_the_graph_and_copies_the_settings(grid):
-    gp = grf.GraphGPRegressor(grid, kernel=grf.Matern(2.5, 3.0), sampler=grf.RandomWalks(8), noise=0.1, seed=3)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=grf.Matern(2.5, 3.0), numerics=grf.gp.Numerics(sampler=grf.RandomWalks(8)), noise=0.1, seed=3
+    )
     other = clone(gp)
     assert other.graph is grid
     assert other.get_params() == gp.get_params()
@@ -245,20 +247,31 @@ def test_bad_observations_are_refused(grid, nodes, y, error, message):
         ({"kernel": 3}, TypeError, "`kernel` must be a graphrf kernel"),
         ({"method": "magic"}, ValueError, "`method` must be one of"),
         ({"mean": "linear"}, ValueError, "`mean` must be one of"),
-        ({"solver": "lu"}, ValueError, "`solver` must be one of"),
-        ({"normalize": "no"}, TypeError, "`normalize` must be True or False, got str 'no'"),
+        ({"numerics": grf.gp.Numerics(solver="lu")}, ValueError, "`solver` must be one of"),
+        (
+            {"numerics": grf.gp.Numerics(normalize="no")},
+            TypeError,
+            "`normalize` must be True or False, got str 'no'",
+        ),
         ({"progress": 1}, TypeError, "`progress` must be True or False"),
-        ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
-        ({"tol": 2.0}, ValueError, "`tol` must be in"),
-        ({"max_iterations": 0}, ValueError, "`max_iterations` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(max_train=0)}, ValueError, "`max_train` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(tol=2.0)}, ValueError, "`tol` must be in"),
+        ({"numerics": grf.gp.Numerics(max_iterations=0)}, ValueError, "`max_iterations` must be at least 1"),
         ({"seed": -1}, ValueError, "`seed` must be in"),
-        ({"n_threads": 0}, ValueError, "`n_threads` must be at least 1"),
+        ({"numerics": grf.gp.Numerics(n_threads=0)}, ValueError, "`n_threads` must be at least 1"),
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
         ({"optimize": "lengthscale"}, TypeError, "`optimize` must be True, False"),
-        ({"sampler": 5}, TypeError, "`sampler` must be a sampler"),
-        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='features'"),
+        ({"numerics": grf.gp.Numerics(sampler=5)}, TypeError, "`sampler` must be a sampler"),
         (
-            {"sampler": grf.RandomWalks(8), "kernel": grf.Diffusion(1.0, laplacian="combinatorial")},
+            {"numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8)), "method": "series"},
+            ValueError,
+            "`sampler` is for method='features'",
+        ),
+        (
+            {
+                "numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8)),
+                "kernel": grf.Diffusion(1.0, laplacian="combinatorial"),
+            },
             ValueError,
             "`sampler` must walk the combinatorial Laplacian",
         ),
@@ -333,10 +346,10 @@ def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
 
 def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing(grid, signal, capsys):
     y = _noisy(signal)
-    silent = grf.GraphGPRegressor(grid, seed=0, solver="cg").fit(NODES, y)
+    silent = grf.GraphGPRegressor(grid, seed=0, numerics=grf.gp.Numerics(solver="cg")).fit(NODES, y)
     want = silent.predict(return_std=True)
     assert capsys.readouterr().err == ""
-    told = grf.GraphGPRegressor(grid, seed=0, solver="cg", progress=True).fit(NODES, y)
+    told = grf.GraphGPRegressor(grid, seed=0, numerics=grf.gp.Numerics(solver="cg"), progress=True).fit(NODES, y)
     found = told.predict(return_std=True)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -430,7 +443,7 @@ def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
 def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     search = GridSearchCV(
         grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), optimize=False, seed=0),
-        {"method": ["series", "features"], "noise": [0.01, 100.0], "solver": ["cholesky", "cg"]},
+        {"method": ["series", "features"], "noise": [0.01, 100.0], "numerics__solver": ["cholesky", "cg"]},
         cv=KFold(3, shuffle=True, random_state=0),
         scoring="neg_root_mean_squared_error",
     ).fit(NODES[:, None], _noisy(signal))

@@ -92,7 +92,7 @@ def _fitted(graph, seen, method="auto"):
 TAKING_NODES = {
     "kernel_block": lambda graph, seen, asked: grf.kernel_block(graph, grf.Diffusion(), seen, asked),
     "sample_features": lambda graph, seen, asked: grf.sample_features(graph, nodes=asked, seed=0).nodes,
-    "sample_product": lambda graph, seen, asked: grf.sample_product(
+    "sample_product": lambda graph, seen, asked: grf.sampling.sample_product(
         graph, grf.RandomWalks(4), nodes=asked, seed=0
     ).gram(grf.Diffusion()),
     "series factor": lambda graph, seen, asked: SeriesFactor(graph, max_length=3, nodes=asked).apply(

@@ -13,7 +13,7 @@ from graphrf.kernels import coefficients
 
 
 @dataclass(frozen=True, repr=False)
-class PlainDiffusion(grf.Kernel):
+class PlainDiffusion(grf.kernels.Kernel):
     """`Diffusion` by its coefficients alone."""
 
     lengthscale: float = 1.0
@@ -23,7 +23,7 @@ class PlainDiffusion(grf.Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class PlainMatern(grf.Kernel):
+class PlainMatern(grf.kernels.Kernel):
     """`Matern` by its coefficients alone, of two hyperparameters."""
 
     nu: float = 1.5
@@ -34,7 +34,7 @@ class PlainMatern(grf.Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class AveragedHeat(grf.Kernel):
+class AveragedHeat(grf.kernels.Kernel):
     """That of the docstring of `Kernel`."""
 
     lengthscale: float = 1.0
@@ -74,7 +74,7 @@ def test_the_coefficients_of_the_root_suffice(own, known, scale):
 
 def test_what_a_kernel_must_have_is_named():
     with pytest.raises(NotImplementedError, match=r"must have `modulation_coefficients\(n, scale\)`"):
-        grf.Kernel().modulation(3)
+        grf.kernels.Kernel().modulation(3)
 
 
 @pytest.mark.parametrize("method", ["series", "features"])

@@ -187,7 +187,7 @@ def _terms_draws(side: int, n: int) -> Call:
     return lambda: model.sample(n_samples=500)
 
 
-def _of_features(side: int, n_walks: int, call: Callable[[grf.Features], Any]) -> Call:
+def _of_features(side: int, n_walks: int, call: Callable[[grf.features.Features], Any]) -> Call:
     features = grf.sample_features(grid(side), grf.RandomWalks(n_walks), seed=0)
     return lambda: call(features)
 

@@ -51,7 +51,8 @@ def work():
         *walks.predict(return_std=True), *fitted.predict(return_std=True), series.sample(n_samples=2, seed=1),
         grf.pagerank.estimate(graph, seed=0, n_threads=2).scores, pagerank(graph, n_threads=2).scores,
         local_pagerank(graph, [0, 5], max_residual=1e-6, n_threads=2).scores.data,
-        grf.learn_coupling(graph, kernel, order=6).permutations, kernel.dense(graph.subgraph(np.arange(50))),
+        grf.couplings.learn_coupling(graph, kernel, order=6).permutations,
+        kernel.dense(graph.subgraph(np.arange(50))),
     ]
     return [hashlib.sha256(np.ascontiguousarray(array)).hexdigest()[:16] for array in arrays]
 """
@@ -582,7 +583,7 @@ def test_many_calls_leave_no_threads_files_or_memory_behind(tmp_path):
     def calls():
         features = grf.sample_features(graph, grf.RandomWalks(4), seed=0, n_threads=2)
         features.save(tmp_path / "features.npz")
-        grf.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(kernel.modulation(8), x)
+        grf.features.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(kernel.modulation(8), x)
         grf.apply_kernel(grf.open_graph(tmp_path / "graph"), kernel, x, n_threads=2)
         pagerank(graph, personalization=np.ones((9, 3001)), n_threads=2)
         local_pagerank(graph, [0, 1], max_residual=1e-4, n_threads=2)

@@ -106,7 +106,7 @@ def test_walks_of_the_last_nodes_that_32_bits_can_count_stay_among_them(n_walks,
     indptr = hole(np.int64, n_nodes + 1)
     indptr[-5:] = few.adjacency.indptr
     first = n_nodes - 4
-    prepared = grf.RandomWalks(n_walks, grf.Truncated(6), directions=directions).prepare(few, 0)
+    prepared = grf.RandomWalks(n_walks, grf.sampling.Truncated(6), directions=directions).prepare(few, 0)
     prepared.transitions = _read_only(indptr, few.adjacency.indices.astype(np.int64) + first)
     block = prepared.sample(np.arange(first, n_nodes))
     nodes = block.indices.astype(np.int64) - first
@@ -125,8 +125,9 @@ def _read_only(indptr, indices):
 
 
 @pytest.mark.parametrize("sampler", [
-    grf.RandomWalks(1, grf.Truncated(65_534)), grf.RandomWalks(1, grf.Truncated(65_534), directions="independent"),
-    grf.CompressedPowers(3, 65_534), grf.ExactPowers(65_534),
+    grf.RandomWalks(1, grf.sampling.Truncated(65_534)),
+    grf.RandomWalks(1, grf.sampling.Truncated(65_534), directions="independent"),
+    grf.CompressedPowers(3, 65_534), grf.sampling.ExactPowers(65_534),
 ], ids=repr)  # fmt: skip
 def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
     features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2], seed=0)
@@ -139,7 +140,7 @@ def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
 
 @pytest.mark.parametrize("directions", ["independent", "stratified"])
 def test_the_most_walks_on_one_node_fill_16_bits_and_no_more(directions):
-    sampler = grf.RandomWalks(65_535, grf.Truncated(3), directions=directions)
+    sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(3), directions=directions)
     features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2, 0], seed=0)
     assert (features.record.counts == 65_535).all()
     assert features.n_steps == 2 * 3 * 65_535
@@ -173,8 +174,8 @@ def many():
 
 @pytest.mark.full
 def test_nodes_beyond_2_24_have_the_features_of_the_same_small_graph(small, many):
-    exact = grf.sample_features(small, grf.ExactPowers(12)).gram(KERNEL)
-    found = grf.sample_features(many, grf.ExactPowers(12), nodes=FAR)
+    exact = grf.sample_features(small, grf.sampling.ExactPowers(12)).gram(KERNEL)
+    found = grf.sample_features(many, grf.sampling.ExactPowers(12), nodes=FAR)
     assert (found.gram(KERNEL) == exact).all()
     assert (found.matrix(KERNEL).indices >= FAR[0]).all()
     walks = grf.sample_features(many, grf.RandomWalks(4096), nodes=FAR, seed=0)
@@ -216,7 +217,13 @@ def test_positions_beyond_2_24_are_not_taken_from_floats(many):
 @pytest.mark.full
 def test_a_gaussian_process_beyond_2_24_nodes_is_that_of_the_same_small_graph(small, many):
     pytest.importorskip("torch")
-    settings = {"kernel": KERNEL, "optimize": False, "method": "series", "normalize": False, "noise": 0.1}
+    settings = {
+        "kernel": KERNEL,
+        "optimize": False,
+        "method": "series",
+        "numerics": grf.gp.Numerics(normalize=False),
+        "noise": 0.1,
+    }
     y = np.sin(np.arange(8.0))
     expected = grf.GraphGPRegressor(small, **settings).fit(np.arange(8), y).predict(np.arange(8), return_std=True)
     found = grf.GraphGPRegressor(many, **settings).fit(FAR, y).predict(FAR, return_std=True)

@@ -46,7 +46,7 @@ def _regressor(path, every=100, **options):
 def _product(features):
     """Features multiplied by some of other nodes' rows of their graph."""
     other = grf.sample_features(_path(3_000), grf.RandomWalks(2), seed=1)
-    return grf.ProductFeatures([features, other])
+    return grf.sampling.ProductFeatures([features, other])
 
 
 # Each makes or needs more than 16 MiB; what needs less is not looked at.
@@ -129,7 +129,7 @@ def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, t
 
 
 def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_sparse_ones(path, monkeypatch):
-    product = grf.sample_product(grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0)
+    product = grf.sampling.sample_product(grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0)
     gram = product.gram(KERNEL)
     monkeypatch.setattr("graphrf.sampling.products.available_memory", lambda: 1)
     assert np.allclose(product.gram(KERNEL), gram, rtol=1e-5)

@@ -50,14 +50,16 @@ def kernels(laplacian, scale):
             yield lambda length=length, power=power: grf.Matern(power, length, laplacian=laplacian)
     for alpha in (2.0, 2.0 + 1e-12, 2.5, 1e3, 1e12):
         for steps in (1, 2, 3, 8, 21, 1000):
-            yield lambda alpha=alpha, steps=steps: grf.PStepRandomWalk(alpha * scale, steps, laplacian=laplacian)
+            yield lambda alpha=alpha, steps=steps: grf.kernels.PStepRandomWalk(
+                alpha * scale, steps, laplacian=laplacian
+            )
     if laplacian == "normalized":
-        yield grf.InverseCosine
+        yield grf.kernels.InverseCosine
     # On the edge of convergence: zeros of K, or of its root, on the unit circle; coefficients that cancel.
     for taylor in ([1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 0.0, 1.0], [1e-12, 1e-12], [1e12, 1e12], [1e-300, 1e-300]):
-        yield lambda taylor=taylor: grf.PowerSeries(taylor=taylor, laplacian=laplacian)
+        yield lambda taylor=taylor: grf.kernels.PowerSeries(taylor=taylor, laplacian=laplacian)
     for f in ([1.0, -1.0], [1e-12, 1e12], [1e12, -1e12, 1e-12], [1e200, 1e200], [1e-200, 1e-200], [0.0, 1.0]):
-        yield lambda f=f: grf.PowerSeries(modulation=f, laplacian=laplacian)
+        yield lambda f=f: grf.kernels.PowerSeries(modulation=f, laplacian=laplacian)
         yield lambda f=f: grf.kernels.LearnedModulation(len(f) - 1, f, laplacian=laplacian)
 
 
@@ -105,9 +107,9 @@ def exact_spectrum(kernel, eigenvalue, scale):
             return (1 + mp(kernel.lengthscale) ** 2 * eigenvalue) ** -mp(kernel.power)
         case grf.Matern():
             return (2 * mp(kernel.nu) / mp(kernel.lengthscale) ** 2 + eigenvalue) ** -mp(kernel.nu)
-        case grf.PStepRandomWalk():
+        case grf.kernels.PStepRandomWalk():
             return (mp(kernel.alpha) - eigenvalue) ** kernel.steps
-        case grf.InverseCosine():
+        case grf.kernels.InverseCosine():
             return mpmath.cos(mpmath.pi / 4 * eigenvalue)
     x = 1 - eigenvalue / scale
     given = kernel.values if isinstance(kernel, grf.kernels.LearnedModulation) else kernel.coefficients

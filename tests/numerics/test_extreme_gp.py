@@ -23,7 +23,14 @@ SETTINGS = [
 
 def _fitted(way, graph, nodes, y, **settings):
     method, solver = way.split("-")
-    gp = grf.GraphGPRegressor(graph, optimize=False, method=method, solver=solver, seed=0, n_threads=1, **settings)
+    gp = grf.GraphGPRegressor(
+        graph,
+        optimize=False,
+        method=method,
+        seed=0,
+        numerics=grf.gp.Numerics(solver=solver, n_threads=1),
+        **settings,
+    )
     return gp.fit(nodes, y)
 
 

@@ -78,7 +78,7 @@ def test_a_power_of_four_on_all_weights_changes_no_bit(name, exponent):
     np.testing.assert_array_equal(graph_transitions(one).cumulative, graph_transitions(other).cumulative)
     kernel = grf.Diffusion(1.5)
     np.testing.assert_array_equal(kernel.dense(one), kernel.dense(other))
-    samplers = (grf.RandomWalks(n_walks=16, lengths=grf.IID(0.2)), grf.ExactPowers(6))
+    samplers = (grf.RandomWalks(n_walks=16, lengths=grf.sampling.IID(0.2)), grf.sampling.ExactPowers(6))
     for sampler in samplers:
         grams = [grf.sample_features(graph, sampler, seed=1).gram(kernel) for graph in (one, other)]
         np.testing.assert_allclose(*grams, rtol=1e-6)
@@ -104,7 +104,7 @@ def test_running_shares_end_with_one_and_walks_keep_to_edges(name):
             assert shares[-1] == 1
             assert (np.diff(shares, prepend=0.0) >= 0).all()
     features = grf.sample_features(
-        graph, grf.RandomWalks(n_walks=512, lengths=grf.Truncated(1)), seed=0, dtype=np.float64
+        graph, grf.RandomWalks(n_walks=512, lengths=grf.sampling.Truncated(1)), seed=0, dtype=np.float64
     )
     reached = features.matrix(grf.kernels.LearnedModulation(1, [0.0, 1.0])).toarray() > 0
     walk = graph.walk_matrix().toarray()
@@ -119,7 +119,7 @@ def test_walks_on_extreme_weights_estimate_the_kernel(name, laplacian):
     graph = grf.Graph(GRAPHS[name])
     kernel = grf.Diffusion(float(graph.laplacian_scale(laplacian) ** -0.5), laplacian=laplacian)
     want = kernel.dense(graph)
-    sampler = grf.RandomWalks(n_walks=8192, lengths=grf.Truncated(12), laplacian=laplacian)
+    sampler = grf.RandomWalks(n_walks=8192, lengths=grf.sampling.Truncated(12), laplacian=laplacian)
     phi = grf.sample_features(graph, sampler, seed=0, dtype=np.float64).matrix(kernel).toarray()
     # D^(-1/2) Phi D^(1/2) is a mean of bounded terms, whatever the weights: sum |f_k| = 1 each.
     root = np.sqrt(graph.walk_degrees) if laplacian == "normalized" else np.ones(len(want))

@@ -49,7 +49,7 @@ def _gram(graph, kernel, scale):
     length = kernel.truncation_length(1e-7, scale)
     if length > 60:
         raise ValueError("too long")
-    sampler = grf.ExactPowers(length, laplacian=kernel.laplacian)
+    sampler = grf.sampling.ExactPowers(length, laplacian=kernel.laplacian)
     return grf.sample_features(graph, sampler, seed=0, n_threads=1, dtype=np.float64).gram(kernel)
 
 
@@ -123,8 +123,8 @@ def test_tails_of_series_keep_their_digits(length, power):
 
 def test_features_in_float32_refuse_what_float32_does_not_hold():
     graph = grf.Graph(GRAPHS["scaled by 1"])
-    for kernel in (grf.Matern(2.0, 1e-12), grf.PStepRandomWalk(1e3, 21)):
-        sampler = grf.ExactPowers(12)
+    for kernel in (grf.Matern(2.0, 1e-12), grf.kernels.PStepRandomWalk(1e3, 21)):
+        sampler = grf.sampling.ExactPowers(12)
         single = grf.sample_features(graph, sampler, seed=0)
         for ask in (single.matrix, single.gram, single.truncation_error):
             with pytest.raises(ValueError, match=r"leave float32: sample with dtype=numpy\.float64"):
@@ -154,9 +154,9 @@ def test_kernels_whose_size_leaves_float64_are_refused():
     for make in (
         lambda: grf.Matern(1e3, 1e-12).modulation(4),
         lambda: grf.Matern(1e3, 1e12).spectrum([0.0]),
-        lambda: grf.PStepRandomWalk(2.0, 10**12),
-        lambda: grf.PStepRandomWalk(1e12, 51),
-        lambda: grf.PowerSeries(modulation=[1e-200, 1e-200]).taylor(2),
+        lambda: grf.kernels.PStepRandomWalk(2.0, 10**12),
+        lambda: grf.kernels.PStepRandomWalk(1e12, 51),
+        lambda: grf.kernels.PowerSeries(modulation=[1e-200, 1e-200]).taylor(2),
         lambda: grf.kernels.LearnedModulation(0, [1e200]).spectrum([0.0]),
     ):
         with pytest.raises(ValueError, match="leaves the range of float64"):

@@ -24,7 +24,9 @@ WAVE = np.cos(SEEN * np.pi / 10) + 0.1 * np.sin(37.0 * SEEN)
 
 def fitted(way, graph, nodes, y, **settings):
     method, _, solver = way.partition("-")
-    gp = grf.GraphGPRegressor(graph, method=method, solver=solver or "auto", seed=0, n_threads=1, **settings)
+    gp = grf.GraphGPRegressor(
+        graph, method=method, seed=0, numerics=grf.gp.Numerics(solver=solver or "auto", n_threads=1), **settings
+    )
     return gp.fit(nodes, y)
 
 
@@ -35,7 +37,7 @@ def test_covariances_have_no_negative_eigenvalue_but_for_their_own_rounding(way,
     # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth of that.
     settings = {"kernel": grf.Diffusion(length), "optimize": False, "output_scale": 1.0, "noise": noise}
     if way.startswith("features"):
-        settings["sampler"] = grf.ExactPowers(16)
+        settings["sampler"] = grf.sampling.ExactPowers(16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of series that end early
         try:
@@ -93,7 +95,7 @@ def test_draws_scatter_as_the_deviations_say(name, scale, way):
     graph = grf.Graph(GRAPHS[name])
     settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "output_scale": scale, "noise": 0.01 * scale}
     if way.startswith("features"):
-        settings["sampler"] = grf.ExactPowers(16)
+        settings["sampler"] = grf.sampling.ExactPowers(16)
     gp = fitted(way, graph, [0, 2, 2], np.sqrt(scale) * np.array([1.0, -1.0, 0.5]), **settings)
     mean, deviation = gp.predict(return_std=True)
     draws = gp.sample(n_samples=1000, seed=1)
@@ -119,9 +121,17 @@ def test_variances_whose_squares_leave_float64_are_solved_for(method, solver, un
 
 def test_conjugate_gradients_that_do_not_converge_say_what_they_reached():
     graph = grf.Graph(GRAPHS["scaled by 1"])
-    settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1e12, "noise": 1.0, "tol": 1e-12}
+    settings = {
+        "kernel": grf.Diffusion(2.0),
+        "optimize": False,
+        "output_scale": 1e12,
+        "noise": 1.0,
+        "numerics": grf.gp.Numerics(tol=1e-12),
+    }
     for method in ("series", "features"):
-        gp = grf.GraphGPRegressor(graph, method=method, solver="cg", max_iterations=1, seed=0, **settings)
+        gp = grf.GraphGPRegressor(
+            graph, method=method, numerics=grf.gp.Numerics(solver="cg", max_iterations=1), seed=0, **settings
+        )
         with pytest.warns(SolverWarning, match=r"stopped after 1 iterations at a relative residual of \d"):
             gp.fit([0, 1, 2, 3], [1.0, -1.0, 1.0, 0.0])
         assert not gp.converged_
@@ -186,7 +196,7 @@ def test_classes_have_probabilities_at_all_latent_scales(name, method, predictiv
 
 
 def _powers(method):
-    return grf.ExactPowers(12) if method == "features" else None
+    return grf.sampling.ExactPowers(12) if method == "features" else None
 
 
 @pytest.mark.parametrize("scale", [1e-71, 1e71])

@@ -27,7 +27,11 @@ def test_powers_are_within_their_stated_error(name, laplacian):
     scale = graph.laplacian_scale(laplacian)
     records = [
         grf.sample_features(graph, sampler(budget, max_length=12, laplacian=laplacian), seed=0, dtype=np.float64)
-        for sampler, budget in ((grf.CutPowers, 3), (grf.CutPowers, 64), (grf.CompressedPowers, 64))
+        for sampler, budget in (
+            (grf.sampling.CutPowers, 3),
+            (grf.sampling.CutPowers, 64),
+            (grf.CompressedPowers, 64),
+        )
     ]
     compressed = grf.sample_features(
         graph, grf.CompressedPowers(3, max_length=12, laplacian=laplacian), seed=0, dtype=np.float64

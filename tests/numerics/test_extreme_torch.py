@@ -30,7 +30,11 @@ class Model(gpytorch.models.ExactGP):
 def _source(kind, graph, dtype):
     if kind == "series":
         return graph
-    sampler = grf.RandomWalks(n_walks=64, lengths=grf.Truncated(8)) if kind == "walks" else grf.ExactPowers(12)
+    sampler = (
+        grf.RandomWalks(n_walks=64, lengths=grf.sampling.Truncated(8))
+        if kind == "walks"
+        else grf.sampling.ExactPowers(12)
+    )
     return grf.sample_features(graph, sampler, seed=0, dtype=str(dtype).removeprefix("torch."))
 
 

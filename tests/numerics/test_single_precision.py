@@ -11,14 +11,14 @@ from tests.numerics.extremes import graphs
 GRAPHS = dict(graphs())
 U = 2.0**-24  # half a unit in the last place of float32
 SAMPLERS = {
-    "walks": grf.RandomWalks(n_walks=64, lengths=grf.IID(0.2)),
-    "exact powers": grf.ExactPowers(12),
+    "walks": grf.RandomWalks(n_walks=64, lengths=grf.sampling.IID(0.2)),
+    "exact powers": grf.sampling.ExactPowers(12),
 }
 KERNELS = [
     grf.Diffusion(1.0),
     grf.Matern(1.5, 1e-6),
     grf.RegularizedLaplacian(1.0, 1e6),
-    grf.PStepRandomWalk(1e3, 4),
+    grf.kernels.PStepRandomWalk(1e3, 4),
 ]
 
 

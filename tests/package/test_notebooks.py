@@ -69,11 +69,11 @@ def shown(karate, tmp_path_factory):
         "directed graph": grf.Graph(sp.csr_array(np.triu(np.ones((3, 3)))), directed=True),
         "features": grf.sample_features(karate, seed=0),
         "walks": grf.sample_features(karate, walks, nodes=[3], seed=0),
-        "product": grf.sample_product(karate, walks, n_factors=2, seed=0),
+        "product": grf.sampling.sample_product(karate, walks, n_factors=2, seed=0),
         "data set": grf.datasets.load("generated-torus"),
         "table": grf.datasets.Dataset("t", "table", "A table.", "CC0", features=np.zeros((2, 3))),
-        "coupling": grf.learn_coupling(karate, kernel=kernel, order=6, seed=0),
-        "plain coupling": grf.Coupling(np.array([1, 0])),
+        "coupling": grf.couplings.learn_coupling(karate, kernel=kernel, order=6, seed=0),
+        "plain coupling": grf.sampling.Coupling(np.array([1, 0])),
         "pagerank": grf.pagerank.estimate(karate, n_batches=4, seed=0),
         "pageranks": grf.pagerank.estimate(karate, n_batches=4, personalization=both, seed=0),
         "exact pagerank": pagerank(karate),
@@ -164,7 +164,7 @@ def test_the_best_nodes_are_those_of_a_stable_sort():
 def test_hostile_names_are_escaped_and_cut():
     graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
     named = grf.Graph(graph.adjacency, nodes=HOSTILE)
-    coupling = grf.Coupling(np.array([1, 0]), kernel=HOSTILE[0], graph=HOSTILE[1], solver=HOSTILE[0])
+    coupling = grf.sampling.Coupling(np.array([1, 0]), kernel=HOSTILE[0], graph=HOSTILE[1], solver=HOSTILE[0])
     data = grf.datasets.Dataset(*HOSTILE[:2], HOSTILE[2], HOSTILE[0], (HOSTILE[1],), named, extra={HOSTILE[0]: 1})
     results = [
         named,
@@ -241,10 +241,12 @@ def test_draws_factors_and_long_kernels_do_not_print_their_numbers(karate):
     draws = PosteriorDraws(np.zeros((34, 2, 1)), None)
     assert repr(draws) == "PosteriorDraws(2 draws, 1 outputs, 34 coefficients)"
     assert repr(grf.sample_features(karate, seed=0).factor()) == "FeatureFactor(34 x 34, float32, max_length=48)"
-    kernel = grf.LearnedModulation(max_length=60)
+    kernel = grf.kernels.LearnedModulation(max_length=60)
     assert "61 terms" in repr(kernel)
     assert len(repr(kernel)) <= 200
-    assert repr(grf.LearnedModulation(1, (1.0, 0.5))) == "LearnedModulation(max_length=1, values=[1.0, 0.5])"
+    assert (
+        repr(grf.kernels.LearnedModulation(1, (1.0, 0.5))) == "LearnedModulation(max_length=1, values=[1.0, 0.5])"
+    )
 
 
 def test_modules_of_torch_say_their_kernel(karate):

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
+from graphrf.couplings import shipped_coupling
 from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
@@ -33,7 +33,7 @@ def squared_errors(graph: grf.Graph, truth: np.ndarray, runs: int, **options) ->
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 @pytest.mark.parametrize("personalization", [None, {"b": 1.0, "e": 3.0}])
 def test_scores_sum_to_one_and_approach_the_dense_solution(
-    estimator: str, coupling: str | grf.Coupling, personalization: dict | None
+    estimator: str, coupling: str | grf.sampling.Coupling, personalization: dict | None
 ) -> None:
     graph = directed_graph()
     start = None if personalization is None else np.array([0, 0.25, 0, 0, 0.75, 0, 0])
@@ -81,7 +81,7 @@ def test_a_drawn_seed_reproduces_the_result() -> None:
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_threads_do_not_change_a_bit(
-    monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.Coupling, karate: grf.Graph
+    monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.sampling.Coupling, karate: grf.Graph
 ) -> None:
     monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)  # so that there are many blocks
     weights = np.arange(34.0)
@@ -178,7 +178,7 @@ def test_a_pool_gains_more_than_the_square_root_of_its_walks(karate: grf.Graph) 
 def test_end_points_have_the_variance_that_the_transport_cost_predicts(karate: grf.Graph, coupled: bool) -> None:
     # The paper's Eq. 82: P[ends at i | tile q] for both walkers of a pair, summed over tiles and targets.
     order, p_halt, n_walks = 4, 0.3, 8
-    coupling = grf.Coupling(np.arange(order)[::-1])
+    coupling = grf.sampling.Coupling(np.arange(order)[::-1])
     law = length_law(coupling, p_halt, "endpoints")
     survival = law.survival.table
     powers = [np.eye(34)]

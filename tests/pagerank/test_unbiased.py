@@ -21,7 +21,7 @@ from graphrf.pagerank.walks.runs import Walks, batch_measures
 from tests.pagerank.oracles import directed_graph, lopsided_graph, lossy_measure, transition_matrix
 from tests.support.sequential import assert_unbiased
 
-THREE = grf.Coupling(np.array([[4, 3, 2, 1, 0], [2, 4, 0, 1, 3]]))
+THREE = grf.sampling.Coupling(np.array([[4, 3, 2, 1, 0], [2, 4, 0, 1, 3]]))
 SCHEMES = [
     ("endpoints", "iid"),
     ("endpoints", "antithetic"),
@@ -49,7 +49,9 @@ def projections(graph: grf.Graph) -> np.ndarray:
     return np.column_stack([indegrees, hub, mode, np.ones(graph.n_nodes)])
 
 
-def measures(problem: Problem, estimator: str, coupling: str | grf.Coupling) -> Callable[[int, int], np.ndarray]:
+def measures(
+    problem: Problem, estimator: str, coupling: str | grf.sampling.Coupling
+) -> Callable[[int, int], np.ndarray]:
     """Draws of the projected estimate from 64 groups of coupled walks a source."""
     law = length_law(coupling, problem.p_halt, estimator)
     onto = projections(problem.graph)
@@ -66,27 +68,29 @@ def expected(problem: Problem) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
-def test_undirected_weighted_graph(estimator: str, coupling: str | grf.Coupling) -> None:
+def test_undirected_weighted_graph(estimator: str, coupling: str | grf.sampling.Coupling) -> None:
     problem = make_problem(lopsided_graph(), P_HALT, None)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_directed_graph_with_dangling_nodes_and_personalisation(
-    estimator: str, coupling: str | grf.Coupling
+    estimator: str, coupling: str | grf.sampling.Coupling
 ) -> None:
     problem = make_problem(directed_graph(), P_HALT, START)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
-def test_unweighted_graph(estimator: str, coupling: str | grf.Coupling, plain_graph: grf.Graph) -> None:
+def test_unweighted_graph(estimator: str, coupling: str | grf.sampling.Coupling, plain_graph: grf.Graph) -> None:
     problem = make_problem(plain_graph, 0.4, None)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
-def test_a_halting_probability_five_percent_off_fails(estimator: str, coupling: str | grf.Coupling) -> None:
+def test_a_halting_probability_five_percent_off_fails(
+    estimator: str, coupling: str | grf.sampling.Coupling
+) -> None:
     problem = make_problem(directed_graph(), P_HALT, START)
     wrong = dataclasses.replace(problem, p_halt=1.05 * P_HALT)
     with pytest.raises(AssertionError, match="biased"):
@@ -94,7 +98,7 @@ def test_a_halting_probability_five_percent_off_fails(estimator: str, coupling: 
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
-def test_ignored_weights_fail(estimator: str, coupling: str | grf.Coupling) -> None:
+def test_ignored_weights_fail(estimator: str, coupling: str | grf.sampling.Coupling) -> None:
     problem = make_problem(lopsided_graph(), P_HALT, None)
     wrong = make_problem(grf.Graph(problem.graph.adjacency != 0), P_HALT, None)
     draw = measures(wrong, estimator, coupling)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.matching import shipped_coupling
+from graphrf.couplings import shipped_coupling
 from graphrf.pagerank import estimate
 from graphrf.pagerank.walks import kept as module
 

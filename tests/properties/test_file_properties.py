@@ -17,7 +17,12 @@ import graphrf as grf
 from tests.support.graph_strategies import edge_lists, graphs, seeds
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
-SAMPLERS = [grf.RandomWalks(4), grf.ExactPowers(3), grf.CutPowers(3, 4), grf.CompressedPowers(3, 4)]
+SAMPLERS = [
+    grf.RandomWalks(4),
+    grf.sampling.ExactPowers(3),
+    grf.sampling.CutPowers(3, 4),
+    grf.CompressedPowers(3, 4),
+]
 
 
 def same(first, second):
@@ -88,7 +93,7 @@ def test_features_come_back_from_their_file_bit_for_bit(graph, sampler, seed):
     features = grf.sample_features(graph, sampler, seed=seed)
     with tempfile.TemporaryDirectory() as place:
         features.save(Path(place) / "features.npz")
-        again = grf.load_features(Path(place) / "features.npz")
+        again = grf.features.load_features(Path(place) / "features.npz")
     f = np.arange(1.0, 6)
     one, other = features.matrix_from_modulation(f), again.matrix_from_modulation(f)
     for name in ("indptr", "indices", "data"):
@@ -110,7 +115,7 @@ def test_couplings_are_permutations_no_dearer_than_independent_tiles_and_come_ba
 ):
     if solver != "linear":
         n_walkers, order = 2, min(order, 6)
-    coupling = grf.learn_coupling(graph, p_halt=p_halt, order=order, n_walkers=n_walkers, solver=solver)
+    coupling = grf.couplings.learn_coupling(graph, p_halt=p_halt, order=order, n_walkers=n_walkers, solver=solver)
     assert coupling.permutations.shape == (n_walkers - 1, order)
     for permutation in coupling.permutations:
         # Each walker takes each tile of the unit interval once: its own lengths keep their law exactly.
@@ -120,14 +125,14 @@ def test_couplings_are_permutations_no_dearer_than_independent_tiles_and_come_ba
         assert coupling.cost_after <= coupling.cost_before * (1 + 1e-9)
     with tempfile.TemporaryDirectory() as place:
         coupling.save(Path(place) / "coupling.json")
-        again = grf.Coupling.load(Path(place) / "coupling.json")
+        again = grf.sampling.Coupling.load(Path(place) / "coupling.json")
     assert again == coupling
     assert np.array_equal(again.permutations, coupling.permutations)
 
 
 @pytest.mark.parametrize("order", [2, 5])
 def test_a_file_with_a_permutation_that_is_none_is_refused(order, tmp_path):
-    coupling = grf.learn_coupling(p_halt=0.3, order=order)
+    coupling = grf.couplings.learn_coupling(p_halt=0.3, order=order)
     coupling.save(tmp_path / "coupling.json")
     text = (tmp_path / "coupling.json").read_text()
     shown = str(coupling.permutations[0].tolist())
@@ -135,4 +140,4 @@ def test_a_file_with_a_permutation_that_is_none_is_refused(order, tmp_path):
         "".join(text.split()).replace("".join(shown.split()), str([0] * order))
     )
     with pytest.raises(ValueError, match="permutation"):
-        grf.Coupling.load(tmp_path / "coupling.json")
+        grf.sampling.Coupling.load(tmp_path / "coupling.json")

@@ -20,9 +20,16 @@ from tests.support.graph_strategies import (
     union,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::graphrf.TruncationWarning", "ignore::graphrf.HeavyTailWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::graphrf.features.TruncationWarning", "ignore::graphrf.features.HeavyTailWarning"
+)
 
-SAMPLERS = [grf.RandomWalks(4), grf.ExactPowers(4), grf.CutPowers(3, 4), grf.CompressedPowers(3, 4)]
+SAMPLERS = [
+    grf.RandomWalks(4),
+    grf.sampling.ExactPowers(4),
+    grf.sampling.CutPowers(3, 4),
+    grf.CompressedPowers(3, 4),
+]
 
 
 def close(first, second, size=1.0):
@@ -78,7 +85,7 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
 @given(graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL))
 def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     # A given series is one in W, whose scale is twice the largest degree of all: it must be that of both parts.
-    if isinstance(kernel, grf.PowerSeries | grf.LearnedModulation):
+    if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         assume(first.n_edges and second.n_edges)
         second = grf.Graph(second.adjacency * (first.degrees.max() / second.degrees.max()))
     both, n = union(first, second), first.n_nodes
@@ -134,7 +141,9 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
     size = float(np.linalg.norm(kx) + np.linalg.norm(ky))
     assert close(grf.apply_kernel(graph, kernel, 2 * x - 3 * y), 2 * kx - 3 * ky, size)
     assert close(x @ ky, y @ kx, size * float(np.linalg.norm(x) + np.linalg.norm(y)))
-    if not isinstance(kernel, grf.InverseCosine | grf.PStepRandomWalk):  # whose roots' series converge slowly
+    if not isinstance(
+        kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk
+    ):  # whose roots' series converge slowly
         assert np.allclose(
             grf.apply_root(graph, kernel, grf.apply_root(graph, kernel, x)), kx, rtol=1e-7, atol=1e-8 * size
         )
@@ -153,7 +162,7 @@ def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_k
     exact = kernel.dense(graph)
     errors = []
     for length in (0, 1, 2, 4, 8, 16):
-        rows = grf.sample_features(graph, grf.ExactPowers(length), dtype="float64")
+        rows = grf.sample_features(graph, grf.sampling.ExactPowers(length), dtype="float64")
         errors.append(np.linalg.norm(rows.gram(kernel) - exact, 2))
         bound = rows.truncation_error(kernel)
         assert errors[-1] <= bound * (1 + 1e-6) + 1e-6 * np.linalg.norm(exact, 2)
@@ -168,7 +177,7 @@ def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_k
 def test_exact_powers_of_relabelled_nodes_are_the_powers_with_rows_and_columns_permuted(graph, kernel, seed):
     order = permutations(graph.n_nodes, seed)
     matrices = [
-        grf.sample_features(each, grf.ExactPowers(5)).matrix(kernel).toarray()
+        grf.sample_features(each, grf.sampling.ExactPowers(5)).matrix(kernel).toarray()
         for each in (graph, relabelled(graph, order))
     ]
     assert np.allclose(matrices[1], matrices[0][np.ix_(order, order)], rtol=1e-5, atol=1e-6)
@@ -236,7 +245,7 @@ def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does
 @settings(max_examples=20)
 @given(graphs(), seeds)
 def test_the_gram_matrix_of_a_product_is_symmetric_and_positive(graph, seed):
-    product = grf.sample_product(graph, grf.RandomWalks(3), n_factors=3, seed=seed, dtype="float64")
+    product = grf.sampling.sample_product(graph, grf.RandomWalks(3), n_factors=3, seed=seed, dtype="float64")
     gram = product.gram(grf.Diffusion(2.0))
     assert np.array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() >= -1e-10 * np.abs(gram).max()
@@ -250,8 +259,8 @@ def test_the_gram_matrix_of_a_product_is_symmetric_and_positive(graph, seed):
 
 def posterior(graph, nodes, y, **options):
     gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(1.5), method="series", mean="zero", normalize=False, optimize=False,
-        output_scale=2.0, noise=0.1, seed=0, n_threads=1, **options,
+        graph, kernel=grf.Diffusion(1.5), method="series", mean="zero", optimize=False,
+        output_scale=2.0, noise=0.1, seed=0, numerics=grf.gp.Numerics(normalize=False, n_threads=1), **options,
     )  # fmt: skip
     return gp.fit(nodes, y)
 

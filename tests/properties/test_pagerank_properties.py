@@ -165,7 +165,7 @@ def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, 
     unit = graph.adjacency.copy()
     unit.data = np.ones(unit.nnz)
     tiny, plain = (
-        grf.learn_coupling(grf.Graph(each, directed=graph.directed), objective="pagerank", order=4)
+        grf.couplings.learn_coupling(grf.Graph(each, directed=graph.directed), objective="pagerank", order=4)
         for each in (unit * weight, unit)
     )
     assert np.isclose(tiny.cost_after, plain.cost_after, rtol=1e-9)

@@ -60,10 +60,10 @@ def test_the_error_is_that_of_the_nodes_asked_for():
 @pytest.mark.parametrize(
     "sampler",
     [
-        grf.CutPowers(20, 8),
-        grf.ExactPowers(3),
+        grf.sampling.CutPowers(20, 8),
+        grf.sampling.ExactPowers(3),
         grf.CompressedPowers(16, 12),
-        grf.RandomWalks(16, grf.Truncated(12)),
+        grf.RandomWalks(16, grf.sampling.Truncated(12)),
     ],
 )
 @pytest.mark.parametrize("rows", [100, 200])

@@ -11,7 +11,7 @@ from graphrf.sampling.contract import PreparedSampler
 from tests.distributed.helpers import require_same
 
 KERNEL = grf.Diffusion(1.0)
-SURVIVAL = grf.Survival([1.0, 1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+SURVIVAL = grf.sampling.Survival([1.0, 1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class PlainWalks:
     """Independent simple walks on a graph without weights."""
 
     n_walks: int = 8
-    survival: grf.Survival = SURVIVAL
+    survival: grf.sampling.Survival = SURVIVAL
     laplacian: str = "normalized"
 
     def prepare(self, graph, seed):
@@ -57,7 +57,7 @@ class DensePowers:
 
     @property
     def survival(self):
-        return grf.Survival(np.ones(self.max_length + 1))
+        return grf.sampling.Survival(np.ones(self.max_length + 1))
 
     def prepare(self, graph, seed):
         return PreparedDensePowers(self, graph, seed)
@@ -88,9 +88,9 @@ def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(karate, samp
     monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
     require_same(grf.sample_features(karate, sampler, seed=3, n_threads=2), features)
     require_same(grf.sample_features(karate, sampler, seed=3, path=tmp_path / "folder"), features)
-    require_same(grf.load_features(tmp_path / "folder"), features)
+    require_same(grf.features.load_features(tmp_path / "folder"), features)
     features.save(tmp_path / "features.npz")
-    require_same(grf.load_features(tmp_path / "features.npz"), features)
+    require_same(grf.features.load_features(tmp_path / "features.npz"), features)
 
 
 def test_its_kernel_is_unbiased(karate):
@@ -120,7 +120,9 @@ def test_what_it_does_not_say_has_defaults(karate):
 def test_a_gaussian_process_draws_with_it(karate, sampler):
     pytest.importorskip("sklearn")
     known = {"output_scale": 1.0, "noise": 0.1, "mean": "zero", "optimize": False}
-    model = grf.gp.GraphGPRegressor(karate, kernel=KERNEL, method="features", sampler=sampler, seed=0, **known)
+    model = grf.gp.GraphGPRegressor(
+        karate, kernel=KERNEL, method="features", numerics=grf.gp.Numerics(sampler=sampler), seed=0, **known
+    )
     nodes = np.arange(0, 34, 2)
     y = np.cos(nodes)
     mean = model.fit(nodes, y).predict(np.arange(34))

@@ -15,14 +15,14 @@ from tests.support.same_features import parts  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
-    "independent": grf.RandomWalks(6, grf.IID(0.2), directions="independent"),
-    "stratified": grf.RandomWalks(7, grf.Stratified(0.2)),
-    "coupled": grf.RandomWalks(6, grf.SigmaCoupled(0.2)),
-    "truncated": grf.RandomWalks(5, grf.Truncated(4), laplacian="combinatorial"),
-    "auto": grf.RandomWalks(8, grf.AutoLengths(grf.Diffusion(1.0))),
+    "independent": grf.RandomWalks(6, grf.sampling.IID(0.2), directions="independent"),
+    "stratified": grf.RandomWalks(7, grf.sampling.Stratified(0.2)),
+    "coupled": grf.RandomWalks(6, grf.sampling.SigmaCoupled(0.2)),
+    "truncated": grf.RandomWalks(5, grf.sampling.Truncated(4), laplacian="combinatorial"),
+    "auto": grf.RandomWalks(8, grf.sampling.AutoLengths(grf.Diffusion(1.0))),
     "compressed": grf.CompressedPowers(4, 5),
-    "cut": grf.CutPowers(3, 4),
-    "exact": grf.ExactPowers(3),
+    "cut": grf.sampling.CutPowers(3, 4),
+    "exact": grf.sampling.ExactPowers(3),
 }
 
 
@@ -90,7 +90,7 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     # A pilot of sources without edges foretells next to nothing.
     path = np.arange(5_000)
     graph = grf.from_edges(path[:-1] + 5_000, path[1:] + 5_000, n_nodes=10_000)
-    sampler = grf.RandomWalks(4, grf.Truncated(3))
+    sampler = grf.RandomWalks(4, grf.sampling.Truncated(3))
     monkeypatch.setattr("graphrf.sampling.job.expected_size", lambda *_: (1, 1))
     monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
     expected = sample_features(graph, sampler, seed=1)
@@ -103,7 +103,9 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
 def test_columns_on_a_device_keep_little_room_that_they_do_not_need(karate):
     # Of few sources the most that can be is expected, far more than there is.
     with SimulatedDevice():
-        features = sample_features(karate, grf.RandomWalks(3_000, grf.Truncated(4)), seed=1, device="meta")
+        features = sample_features(
+            karate, grf.RandomWalks(3_000, grf.sampling.Truncated(4)), seed=1, device="meta"
+        )
         for column in features.device_rows(torch.device("meta")).record.tensors().values():
             held = column.inner.untyped_storage().nbytes()
             assert held <= column.inner.nbytes / 0.85
@@ -155,7 +157,7 @@ def test_one_odd_source_does_not_open_the_door_to_a_record_that_cannot_fit(engin
     monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
     monkeypatch.setattr("graphrf.sampling.device._HOST_VISITS", 1)
     graph = grf.from_edges(np.arange(1, 1_499), np.arange(2, 1_500), n_nodes=1_500)
-    sampler = grf.RandomWalks(100, grf.Truncated(20))
+    sampler = grf.RandomWalks(100, grf.sampling.Truncated(20))
     with pytest.raises(MemoryError, match="features of 1500 nodes"):
         sample_features(graph, sampler, seed=0, engine=engine, memory_limit=750_000)
 

@@ -16,7 +16,7 @@ from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.Diffusion(2.0)
 # Two walks of two steps for every factor.
-SAMPLER = grf.RandomWalks(2, grf.Truncated(2), directions="independent")
+SAMPLER = grf.RandomWalks(2, grf.sampling.Truncated(2), directions="independent")
 LAPLACIANS = ["normalized", "combinatorial"]
 # Steps so few leave out 2.9 % of the root kernel.
 pytestmark = pytest.mark.filterwarnings("ignore:walks of 2 steps cut the series")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:walks of 2 steps cut the series"
 
 @pytest.fixture(scope="module")
 def product(karate):
-    return grf.sample_product(karate, SAMPLER, n_factors=3, nodes=[5, 0, 33, 2], seed=3, dtype="float64")
+    return grf.sampling.sample_product(karate, SAMPLER, n_factors=3, nodes=[5, 0, 33, 2], seed=3, dtype="float64")
 
 
 # -- matrices ----------------------------------------------------------------------------------------------------
@@ -34,9 +34,9 @@ def product(karate):
 @pytest.mark.parametrize("n_factors", [1, 2, 3])
 def test_exact_factors_give_the_exact_root(weighted_graph, n_factors, laplacian):
     # F is a polynomial of degree 6, each factor one of degree 6 / n.
-    kernel = grf.PStepRandomWalk(2.5 * weighted_graph.laplacian_scale(laplacian), 12, laplacian=laplacian)
-    sampler = grf.ExactPowers(6 // n_factors, laplacian=laplacian)
-    product = grf.sample_product(weighted_graph, sampler, n_factors=n_factors, dtype="float64")
+    kernel = grf.kernels.PStepRandomWalk(2.5 * weighted_graph.laplacian_scale(laplacian), 12, laplacian=laplacian)
+    sampler = grf.sampling.ExactPowers(6 // n_factors, laplacian=laplacian)
+    product = grf.sampling.sample_product(weighted_graph, sampler, n_factors=n_factors, dtype="float64")
     exact, root = kernel.dense(weighted_graph), kernel.dense_root(weighted_graph)
     x = np.random.default_rng(0).standard_normal((8, 3))
     for value, expected in [
@@ -67,7 +67,7 @@ def test_all_methods_follow_from_the_factors(karate, product):
     np.testing.assert_allclose(
         product.gram(KERNEL, rows=[33, 5], cols=[0, 2, 2]), b[[2, 0]] @ b[[1, 3, 3]].T, atol=1e-14
     )
-    other = grf.sample_product(karate, SAMPLER, nodes=[8, 4], seed=3, dtype="float64")
+    other = grf.sampling.sample_product(karate, SAMPLER, nodes=[8, 4], seed=3, dtype="float64")
     expected = b[[1]] @ other.matrix(KERNEL).toarray().T
     np.testing.assert_allclose(product.gram(KERNEL, rows=[0], other=other), expected, atol=1e-14)
     np.testing.assert_allclose(product.gram(KERNEL, rows=[0], cols=[4], other=other), expected[:, 1:], atol=1e-14)
@@ -95,7 +95,7 @@ def test_sizes_are_those_of_all_factors(product):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_results_have_the_type_of_the_features(karate, dtype):
-    product = grf.sample_product(karate, SAMPLER, seed=0, dtype=dtype)
+    product = grf.sampling.sample_product(karate, SAMPLER, seed=0, dtype=dtype)
     x = np.ones(34, np.float32)
     for value in (product.matrix(KERNEL), product.gram(KERNEL), product.apply(KERNEL, x)):
         assert value.dtype == dtype
@@ -104,7 +104,9 @@ def test_results_have_the_type_of_the_features(karate, dtype):
 
 def test_a_product_reaches_as_far_as_all_its_factors():
     path = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(20)))
-    product = grf.sample_product(path, grf.RandomWalks(64, grf.Truncated(2)), n_factors=3, nodes=[0], seed=0)
+    product = grf.sampling.sample_product(
+        path, grf.RandomWalks(64, grf.sampling.Truncated(2)), n_factors=3, nodes=[0], seed=0
+    )
     assert max(features.record.indices[: features.record.indptr[1]].max() for features in product.factors) == 2
     assert product.matrix(KERNEL).indices.max() == 6
 
@@ -113,34 +115,34 @@ def test_a_product_reaches_as_far_as_all_its_factors():
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_threads_and_choice_of_nodes(grid):
-    sampler = grf.RandomWalks(8, grf.Stratified(0.3))
-    whole = grf.sample_product(grid, sampler, seed=7, n_threads=1)
-    other = grf.sample_product(grid, sampler, seed=7, n_threads=4)
+    sampler = grf.RandomWalks(8, grf.sampling.Stratified(0.3))
+    whole = grf.sampling.sample_product(grid, sampler, seed=7, n_threads=1)
+    other = grf.sampling.sample_product(grid, sampler, seed=7, n_threads=4)
     assert all(_same(one, two) for one, two in zip(whole.factors, other.factors, strict=True))
     nodes = [100, 3, 50, 3]
-    part = grf.sample_product(grid, sampler, nodes=nodes, seed=7)
+    part = grf.sampling.sample_product(grid, sampler, nodes=nodes, seed=7)
     assert _same(part.factors[0], whole.factors[0].take(nodes))
     assert _same(part.factors[1], whole.factors[1])
     np.testing.assert_array_equal(part.matrix(KERNEL).toarray(), whole.matrix(KERNEL).toarray()[nodes])
-    drawn = grf.sample_product(grid, sampler)
-    again = grf.sample_product(grid, sampler, seed=drawn.seed)
+    drawn = grf.sampling.sample_product(grid, sampler)
+    again = grf.sampling.sample_product(grid, sampler, seed=drawn.seed)
     assert all(_same(one, two) for one, two in zip(drawn.factors, again.factors, strict=True))
     assert not _same(drawn.factors[0], whole.factors[0])
 
 
 def test_every_factor_has_a_seed_of_its_own():
     pair = grf.from_edges([0], [1])
-    sampler = grf.RandomWalks(1, grf.Truncated(1))
+    sampler = grf.RandomWalks(1, grf.sampling.Truncated(1))
     given = [0, 1, 2, 2**32, 2**62, 2**63 - 1]
     derived = [
         features.seed
         for seed in given
         for n_factors in (1, 2, 3)
-        for features in grf.sample_product(pair, sampler, n_factors=n_factors, seed=seed).factors
+        for features in grf.sampling.sample_product(pair, sampler, n_factors=n_factors, seed=seed).factors
     ]
     assert len({*given, *derived}) == len(given) + 6 * len(given)
     words = np.random.SeedSequence(2**62, spawn_key=(3,)).generate_state(3, np.uint64)
-    product = grf.sample_product(pair, sampler, n_factors=3, seed=2**62)
+    product = grf.sampling.sample_product(pair, sampler, n_factors=3, seed=2**62)
     assert [features.seed for features in product.factors] == [int(word) // 2 for word in words]
     assert _same(product.factors[1], grf.sample_features(pair, sampler, seed=int(words[1]) // 2))
 
@@ -176,23 +178,29 @@ def features(karate):
 def test_factors_that_form_no_product_are_refused(karate, features, change, error, message):
     two = grf.sample_features(karate, SAMPLER, seed=2)
     with pytest.raises(error, match=message):
-        grf.ProductFeatures(change(features, two))
+        grf.sampling.ProductFeatures(change(features, two))
 
 
 def test_factors_that_draw_nothing_may_share_a_seed(karate, features):
-    exact = grf.sample_features(karate, grf.ExactPowers(2), seed=1)
-    product = grf.ProductFeatures([features, exact, exact])
+    exact = grf.sample_features(karate, grf.sampling.ExactPowers(2), seed=1)
+    product = grf.sampling.ProductFeatures([features, exact, exact])
     assert (product.n_factors, product.seed) == (3, None)
     kernel = grf.Diffusion(1.0)
-    np.testing.assert_allclose(grf.ProductFeatures((features,)).gram(kernel), features.gram(kernel), rtol=1e-6)
+    np.testing.assert_allclose(
+        grf.sampling.ProductFeatures((features,)).gram(kernel), features.gram(kernel), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda p: p.matrix("diffusion"), TypeError, "`kernel` must be a graphrf kernel"),
-        (lambda p: p.gram(grf.InverseCosine()), ValueError, r"R\^3 = K in closed form"),
-        (lambda p: p.apply(grf.PStepRandomWalk(3.0, 4), np.ones(34)), ValueError, "`n` must divide the 4 steps"),
+        (lambda p: p.gram(grf.kernels.InverseCosine()), ValueError, r"R\^3 = K in closed form"),
+        (
+            lambda p: p.apply(grf.kernels.PStepRandomWalk(3.0, 4), np.ones(34)),
+            ValueError,
+            "`n` must divide the 4 steps",
+        ),
         (lambda p: p.matrices(grf.Diffusion(1.0, laplacian="combinatorial")), ValueError, "of the normalized Lap"),
         (lambda p: p.apply(KERNEL, np.ones(4)), ValueError, r"`x` must have shape \(34,\) or \(34, p\)"),
         (lambda p: p.apply_t(KERNEL, np.ones(34)), ValueError, r"`y` must have shape \(4,\) or \(4, p\)"),
@@ -231,30 +239,30 @@ def test_bad_arguments_of_a_product_are_named(product, call, error, message):
 def test_bad_arguments_of_sampling_are_named(karate, settings, error, message):
     settings = {"graph": karate, "sampler": SAMPLER, **settings}
     with pytest.raises(error, match=message):
-        grf.sample_product(**settings)
+        grf.sampling.sample_product(**settings)
 
 
 def test_other_must_be_of_the_same_graph(product):
-    other = grf.sample_product(grf.from_edges([0], [1]), SAMPLER, seed=5)
+    other = grf.sampling.sample_product(grf.from_edges([0], [1]), SAMPLER, seed=5)
     with pytest.raises(ValueError, match="`other` must be features of the same graph"):
         product.gram(KERNEL, other=other)
 
 
 def test_all_factors_share_the_memory_limit(grid):
-    sampler = grf.RandomWalks(64, grf.Truncated(8))
+    sampler = grf.RandomWalks(64, grf.sampling.Truncated(8))
     with pytest.raises(MemoryError, match="`memory_limit`"):
-        grf.sample_product(grid, sampler, seed=0, memory_limit=1000)
+        grf.sampling.sample_product(grid, sampler, seed=0, memory_limit=1000)
     low, high = 1000, 2**30  # the least that one factor needs
     while high - low > 1000:
         middle = (low + high) // 2
         try:
-            first = grf.sample_product(grid, sampler, n_factors=1, seed=0, memory_limit=middle)
+            first = grf.sampling.sample_product(grid, sampler, n_factors=1, seed=0, memory_limit=middle)
             high = middle
         except MemoryError:
             low = middle
     with pytest.raises(MemoryError, match="`memory_limit`"):
-        grf.sample_product(grid, sampler, seed=0, memory_limit=high + first.nbytes // 2)
-    grf.sample_product(grid, sampler, seed=0, memory_limit=high + 2 * first.nbytes)
+        grf.sampling.sample_product(grid, sampler, seed=0, memory_limit=high + first.nbytes // 2)
+    grf.sampling.sample_product(grid, sampler, seed=0, memory_limit=high + 2 * first.nbytes)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +276,9 @@ def test_all_factors_share_the_memory_limit(grid):
     ],
 )
 def test_warnings_name_the_root_kernel_and_point_at_the_caller(product, call):
-    with pytest.warns(grf.TruncationWarning, match=r"cut the series of Diffusion\(lengthscale=4") as caught:
+    with pytest.warns(
+        grf.features.TruncationWarning, match=r"cut the series of Diffusion\(lengthscale=4"
+    ) as caught:
         call(product, grf.Diffusion(4 * 3**0.5))
     assert {warning.filename for warning in caught} == {__file__}
 
@@ -290,7 +300,7 @@ def _blocks(graph, n, sample):
 
 def _b(kernel, sampler, n_factors, seed):
     def sample(graph):
-        product = grf.sample_product(graph, sampler, n_factors=n_factors, seed=seed, dtype="float64")
+        product = grf.sampling.sample_product(graph, sampler, n_factors=n_factors, seed=seed, dtype="float64")
         return product.matrix(kernel)
 
     return sample
@@ -299,7 +309,7 @@ def _b(kernel, sampler, n_factors, seed):
 def _settings(graph, laplacian, n_factors, n_walks):
     """Kernel, sampler, projections and F_R for a product."""
     kernel = grf.Diffusion(2.0 if laplacian == "normalized" else 1.0, laplacian=laplacian)
-    sampler = grf.RandomWalks(n_walks, grf.Truncated(2), directions="independent", laplacian=laplacian)
+    sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(2), directions="independent", laplacian=laplacian)
     left, right, root = _projections(graph, kernel.root(n_factors), sampler.lengths.survival)
     return kernel, sampler, left, right, root
 

@@ -13,16 +13,16 @@ from graphrf.sampling.walks.random_walks import PreparedWalks
 from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
-REVERSED = grf.Coupling(np.arange(10)[::-1])
-PLATEAUS = grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
+REVERSED = grf.sampling.Coupling(np.arange(10)[::-1])
+PLATEAUS = grf.sampling.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
 LAWS = [
-    grf.IID(0.2),
-    grf.Antithetic(0.2),
-    grf.SigmaCoupled(0.2, REVERSED),
-    grf.SigmaCoupled(0.2),
-    grf.Stratified(0.2),
-    grf.Stratified(PLATEAUS),
-    grf.Truncated(4),
+    grf.sampling.IID(0.2),
+    grf.sampling.Antithetic(0.2),
+    grf.sampling.SigmaCoupled(0.2, REVERSED),
+    grf.sampling.SigmaCoupled(0.2),
+    grf.sampling.Stratified(0.2),
+    grf.sampling.Stratified(PLATEAUS),
+    grf.sampling.Truncated(4),
 ]
 DIRECTIONS = ["independent", "stratified"]
 
@@ -69,7 +69,7 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
 
 
 def test_walks_only_use_edges(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(64, grf.Truncated(1)), seed=0)
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(64, grf.sampling.Truncated(1)), seed=0)
     reached = features.matrix_from_modulation(np.array([0.0, 1.0])).toarray() > 0
     np.testing.assert_array_equal(reached, weighted_graph.walk_adjacency().toarray() > 0)
 
@@ -88,7 +88,7 @@ def _projections(graph, kernel, survival):
 
 
 def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
-    sampler = grf.RandomWalks(4, grf.Stratified(0.2))
+    sampler = grf.RandomWalks(4, grf.sampling.Stratified(0.2))
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
     def draw(round_index, n):
@@ -119,10 +119,10 @@ def _errors(graph, law, directions, n_walks, repeats, kernel=KERNEL):
 @pytest.mark.parametrize(
     ("better", "worse", "n_walks"),
     [
-        ((grf.SigmaCoupled(0.3), "independent"), (grf.IID(0.3), "independent"), 2),
-        ((grf.Stratified(0.1), "independent"), (grf.IID(0.1), "independent"), 16),
-        ((grf.IID(0.1), "stratified"), (grf.IID(0.1), "independent"), 16),
-        ((grf.Stratified(0.1), "stratified"), (grf.SigmaCoupled(0.1), "independent"), 16),
+        ((grf.sampling.SigmaCoupled(0.3), "independent"), (grf.sampling.IID(0.3), "independent"), 2),
+        ((grf.sampling.Stratified(0.1), "independent"), (grf.sampling.IID(0.1), "independent"), 16),
+        ((grf.sampling.IID(0.1), "stratified"), (grf.sampling.IID(0.1), "independent"), 16),
+        ((grf.sampling.Stratified(0.1), "stratified"), (grf.sampling.SigmaCoupled(0.1), "independent"), 16),
     ],
     ids=["sigma beats iid", "stratified lengths", "stratified directions", "both beat sigma"],
 )
@@ -132,7 +132,7 @@ def test_couplings_lower_the_gram_error(grid, better, worse, n_walks):
 
 
 def test_the_error_falls_as_walks_to_the_power_minus_one_half(grid):
-    few, many = (_errors(grid, grf.IID(0.1), "independent", m, 10).mean() for m in (16, 64))
+    few, many = (_errors(grid, grf.sampling.IID(0.1), "independent", m, 10).mean() for m in (16, 64))
     assert 1.7 < few / many < 2.3
 
 
@@ -175,7 +175,7 @@ def test_directed_graphs_are_refused():
         ({"n_walks": 2**16}, ValueError, "n_walks"),
         ({"n_walks": 2.0}, TypeError, "n_walks"),
         ({"lengths": 0.1}, TypeError, "IID"),
-        ({"lengths": grf.Survival([1.0, 0.5])}, TypeError, r"pass Stratified\(table\)"),
+        ({"lengths": grf.sampling.Survival([1.0, 0.5])}, TypeError, r"pass Stratified\(table\)"),
         ({"directions": "both"}, ValueError, "'independent', 'stratified'"),
         ({"laplacian": "random"}, ValueError, "'normalized', 'combinatorial'"),
     ],
@@ -216,10 +216,12 @@ def test_the_limit_holds_while_blocks_are_drawn(grid, monkeypatch):
 def test_the_memory_asked_for_is_that_of_merged_visits():
     # 65,535 walks of 1,000 steps are 65 million visits a node, but only 20 x 1,001 different ones.
     graph = grf.Graph(np.ones((20, 20)))
-    sampler = grf.RandomWalks(65_535, grf.Truncated(1_000))
+    sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(1_000))
     with pytest.raises(MemoryError, match="lower n_walks"):  # independent directions sort all of them
         grf.sample_features(
-            graph, grf.RandomWalks(65_535, grf.Truncated(1_000), directions="independent"), memory_limit=10**9
+            graph,
+            grf.RandomWalks(65_535, grf.sampling.Truncated(1_000), directions="independent"),
+            memory_limit=10**9,
         )
     features = grf.sample_features(graph, sampler, nodes=[0], seed=0, memory_limit=10_000_000)
     assert features.record.steps.size > 20_000 - 20
@@ -234,7 +236,9 @@ def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
-@pytest.mark.parametrize("law", [grf.Truncated(40), grf.IID(0.05), grf.Stratified(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "law", [grf.sampling.Truncated(40), grf.sampling.IID(0.05), grf.sampling.Stratified(0.1)], ids=repr
+)
 @pytest.mark.parametrize("n_walks", [1, 16])
 def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, directions, law, n_walks):
     prepared = grf.RandomWalks(n_walks, law, directions=directions).prepare(grid, 0)
@@ -246,7 +250,7 @@ def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, dir
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
-    sampler = grf.RandomWalks(6, grf.IID(0.1), directions=directions)
+    sampler = grf.RandomWalks(6, grf.sampling.IID(0.1), directions=directions)
     expected = grf.sample_features(grid, sampler, seed=3)
     monkeypatch.setattr(joined, "SPARE", 0.0)
     monkeypatch.setattr(joined, "SLACK", 1)
@@ -268,13 +272,13 @@ def test_samplers_and_features_go_through_pickle(weighted_graph, law):
     table, permutations = again.lengths.survival.table, again.lengths.permutations(2)
     assert not table.flags.writeable
     assert not permutations.flags.writeable
-    gram = pickle.loads(pickle.dumps(features)).gram(grf.PowerSeries(modulation=[1.0, 0.5]))
-    np.testing.assert_array_equal(gram, features.gram(grf.PowerSeries(modulation=[1.0, 0.5])))
+    gram = pickle.loads(pickle.dumps(features)).gram(grf.kernels.PowerSeries(modulation=[1.0, 0.5]))
+    np.testing.assert_array_equal(gram, features.gram(grf.kernels.PowerSeries(modulation=[1.0, 0.5])))
 
 
 def test_arrays_of_the_caller_stay_writable(weighted_graph):
     nodes, table, permutation = np.array([1, 0]), np.array([1.0, 0.5]), np.array([1, 0])
-    law = grf.SigmaCoupled(grf.Survival(table), grf.Coupling(permutation))
+    law = grf.sampling.SigmaCoupled(grf.sampling.Survival(table), grf.sampling.Coupling(permutation))
     features = grf.sample_features(weighted_graph, grf.RandomWalks(2, law), nodes=nodes, seed=0)
     for array in (nodes, table, permutation):
         array[0] = 0
@@ -284,7 +288,7 @@ def test_arrays_of_the_caller_stay_writable(weighted_graph):
 
 def test_the_longest_walks_that_never_leave_their_node_are_counted_whole():
     # One visit more than steps, all on one node: the count of visits just fits 16 bits.
-    longest = grf.Truncated(LONGEST_WALK)
+    longest = grf.sampling.Truncated(LONGEST_WALK)
     alone = grf.Graph(np.zeros((1, 1)))
     for directions in DIRECTIONS:
         sampler = grf.RandomWalks(2, longest, directions=directions)
@@ -302,8 +306,8 @@ def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain
     fixed = np.array([0, 1])
     fixed.setflags(write=False)
     grf.sample_features(karate, grf.RandomWalks(2), nodes=fixed, seed=0)
-    turned = grf.Coupling(np.asfortranarray([[1, 0], [0, 1]]))
-    grf.sample_features(karate, grf.RandomWalks(3, grf.SigmaCoupled(0.2, turned)), nodes=[0], seed=0)
+    turned = grf.sampling.Coupling(np.asfortranarray([[1, 0], [0, 1]]))
+    grf.sample_features(karate, grf.RandomWalks(3, grf.sampling.SigmaCoupled(0.2, turned)), nodes=[0], seed=0)
     # Another test walks on indices of 64 bits, perhaps in this process: one more, and meant.
     assert sum(str(signature[1].dtype) == "int32" for signature in walk_block.signatures) == 1
 
@@ -321,5 +325,5 @@ def test_progress_goes_to_standard_error(weighted_graph, capsys):
 
 
 def test_repr_tells_the_sizes(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(4, grf.Truncated(2)), seed=0)
+    features = grf.sample_features(weighted_graph, grf.RandomWalks(4, grf.sampling.Truncated(2)), seed=0)
     assert repr(features).startswith("Features(8 nodes of 8, 4 walks per node, 64 steps, ")

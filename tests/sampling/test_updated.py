@@ -9,12 +9,12 @@ from graphrf.sampling import updated as module
 from tests.support.same_features import ARRAYS
 
 LAWS = [
-    grf.IID(0.2),
-    grf.Antithetic(0.2),
-    grf.SigmaCoupled(0.2),
-    grf.Stratified(0.2),
-    grf.Truncated(4),
-    grf.AutoLengths(grf.Diffusion(1.0)),
+    grf.sampling.IID(0.2),
+    grf.sampling.Antithetic(0.2),
+    grf.sampling.SigmaCoupled(0.2),
+    grf.sampling.Stratified(0.2),
+    grf.sampling.Truncated(4),
+    grf.sampling.AutoLengths(grf.Diffusion(1.0)),
 ]
 DIRECTIONS = ["independent", "stratified"]
 SIDE = 20
@@ -67,8 +67,8 @@ def _assert_same(one, other):
 @pytest.mark.parametrize("directions", DIRECTIONS)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_updated_features_are_those_of_a_fresh_sample(edges, law, directions, weighted, laplacian):
-    if isinstance(law, grf.AutoLengths):
-        law = grf.AutoLengths(grf.Diffusion(1.0, laplacian=laplacian))
+    if isinstance(law, grf.sampling.AutoLengths):
+        law = grf.sampling.AutoLengths(grf.Diffusion(1.0, laplacian=laplacian))
     before, after = _edited(edges, weighted)
     sampler = grf.RandomWalks(6, law, directions=directions, laplacian=laplacian)
     features = grf.sample_features(before, sampler, seed=5)
@@ -80,7 +80,7 @@ def test_updated_features_are_those_of_a_fresh_sample(edges, law, directions, we
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_only_rows_that_met_the_edit_are_drawn(edges, monkeypatch, n_threads):
     before, after = _edited(edges, True)
-    sampler = grf.RandomWalks(4, grf.IID(0.3))
+    sampler = grf.RandomWalks(4, grf.sampling.IID(0.3))
     drawn_nodes = []
     original = module.drawn
     monkeypatch.setattr(module, "drawn", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
@@ -97,7 +97,7 @@ def test_only_rows_that_met_the_edit_are_drawn(edges, monkeypatch, n_threads):
 
 def test_rows_in_any_order_and_twice_and_those_that_were_taken(edges):
     before, after = _edited(edges, False)
-    sampler = grf.RandomWalks(4, grf.IID(0.3))
+    sampler = grf.RandomWalks(4, grf.sampling.IID(0.3))
     nodes = [77, 3, 399, 3, 0]
     anew = grf.sample_features(after, sampler, nodes=nodes, seed=1)
     _assert_same(grf.sample_features(before, sampler, nodes=nodes, seed=1).updated(after), anew)
@@ -133,7 +133,7 @@ def test_features_of_the_torch_engine_follow(edges):
     _assert_same(grf.sample_features(before, sampler, seed=1, engine="torch").updated(after), anew)
 
 
-@pytest.mark.parametrize("sampler", [None, grf.ExactPowers(3), grf.CutPowers(4, 3)], ids=repr)
+@pytest.mark.parametrize("sampler", [None, grf.sampling.ExactPowers(3), grf.sampling.CutPowers(4, 3)], ids=repr)
 def test_powers_are_refused(edges, sampler):
     before, after = _edited(edges, False)
     with pytest.raises(TypeError, match="order of the nodes that depends on the whole graph"):
@@ -151,4 +151,4 @@ def test_other_nodes_other_names_and_files_are_refused(edges, tmp_path):
         features.updated(after.adjacency)
     features.save(tmp_path / "features.npz")
     with pytest.raises(ValueError, match="do not hold their graph"):
-        grf.load_features(tmp_path / "features.npz").updated(after)
+        grf.features.load_features(tmp_path / "features.npz").updated(after)

@@ -23,17 +23,17 @@ def same(values, name):
     np.testing.assert_allclose(np.ravel(values)[: len(EXPECTED[name])], EXPECTED[name], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::graphrf.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 @pytest.mark.parametrize("name", ["features-walks", "features-compressed", "features-cut"])
 def test_features(name):
-    features = grf.load_features(FILES / f"{name}.npz")
+    features = grf.features.load_features(FILES / f"{name}.npz")
     same(features.gram(grf.Diffusion(1.0)), name)
     assert features.nodes.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_folder_of_features(tmp_path):
     shutil.copytree(FILES / "folder", tmp_path / "folder")
-    same(grf.load_features(tmp_path / "folder").gram(grf.Diffusion(1.0)), "folder")
+    same(grf.features.load_features(tmp_path / "folder").gram(grf.Diffusion(1.0)), "folder")
 
 
 def test_a_folder_of_features_is_gone_on_with(tmp_path):
@@ -44,7 +44,7 @@ def test_a_folder_of_features_is_gone_on_with(tmp_path):
 
 
 def test_a_coupling():
-    same(grf.Coupling.load(FILES / "coupling.json").permutations, "coupling")
+    same(grf.sampling.Coupling.load(FILES / "coupling.json").permutations, "coupling")
 
 
 def test_a_graph():

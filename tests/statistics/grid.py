@@ -32,11 +32,11 @@ from tests.support.small_graphs import two_components
 
 LAPLACIANS = ("normalized", "combinatorial")
 DIRECTIONS = ("independent", "stratified")
-PLATEAUS = grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
-FALLING = grf.Survival([1.0, 1.0, 0.5, 0.25, 0.2])
+PLATEAUS = grf.sampling.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
+FALLING = grf.sampling.Survival([1.0, 1.0, 0.5, 0.25, 0.2])
 TABLES = (0.2, PLATEAUS)
-REVERSED = grf.Coupling(np.arange(10)[::-1])
-THREE = grf.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])
+REVERSED = grf.sampling.Coupling(np.arange(10)[::-1])
+THREE = grf.sampling.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])
 # A multiple of the groups of coupled walks of all laws.
 N_WALKS = 6
 # Steps that fewer walks take are left out where they matter, but not the first terms of a kernel.
@@ -80,7 +80,7 @@ def blocks(matrix: sp.csr_array, n_nodes: int) -> np.ndarray:
 # -- kernels -------------------------------------------------------------------------------------------------
 
 
-def kernels_of(laplacian: str, scale: float) -> list[grf.Kernel]:
+def kernels_of(laplacian: str, scale: float) -> list[grf.kernels.Kernel]:
     """Every kernel that the Laplacian has; `scale` is the graph's."""
     unit = {"normalized": 1.0, "combinatorial": 0.5}[laplacian]
     given = {"laplacian": laplacian}
@@ -88,17 +88,17 @@ def kernels_of(laplacian: str, scale: float) -> list[grf.Kernel]:
         grf.Diffusion(unit, **given),
         grf.RegularizedLaplacian(unit, 2.0, **given),
         grf.Matern(1.5, 2 * unit, **given),
-        grf.PStepRandomWalk(2.5 * scale, 3, **given),
-        grf.PStepRandomWalk(2.0 * scale, 4, **given),
-        grf.PowerSeries(modulation=[1.0, -0.5, 0.25, 0.1], **given),
-        grf.PowerSeries(taylor=[1.0, 0.8, 0.4, 0.1], **given),
-        grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), **given),
+        grf.kernels.PStepRandomWalk(2.5 * scale, 3, **given),
+        grf.kernels.PStepRandomWalk(2.0 * scale, 4, **given),
+        grf.kernels.PowerSeries(modulation=[1.0, -0.5, 0.25, 0.1], **given),
+        grf.kernels.PowerSeries(taylor=[1.0, 0.8, 0.4, 0.1], **given),
+        grf.kernels.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), **given),
     ]
     kernels += [grf.Leroux(0.4)] if laplacian == "combinatorial" else []
-    return kernels + ([grf.InverseCosine()] if laplacian == "normalized" else [])
+    return kernels + ([grf.kernels.InverseCosine()] if laplacian == "normalized" else [])
 
 
-def served(kernel: grf.Kernel, survival: np.ndarray, scale: float) -> grf.Kernel:
+def served(kernel: grf.kernels.Kernel, survival: np.ndarray, scale: float) -> grf.kernels.Kernel:
     """The kernel, or, if it decays too slowly for the walks to be of use, as many first terms as they serve.
 
     Steps that are too rare for a sample must not decide the third moment of what a draw loads, which is
@@ -111,7 +111,7 @@ def served(kernel: grf.Kernel, survival: np.ndarray, scale: float) -> grf.Kernel
     heavy[:FEWEST] = False
     if not heavy.any():
         return kernel
-    return grf.PowerSeries(modulation=f[: heavy.argmax()], laplacian=kernel.laplacian)
+    return grf.kernels.PowerSeries(modulation=f[: heavy.argmax()], laplacian=kernel.laplacian)
 
 
 # -- samplers ------------------------------------------------------------------------------------------------
@@ -120,14 +120,20 @@ def served(kernel: grf.Kernel, survival: np.ndarray, scale: float) -> grf.Kernel
 def laws(laplacian: str) -> list[object]:
     """Every law of lengths, with a halting probability and with a table that has plateaus."""
     made: list[object] = [
-        law(table) for law, table in itertools.product((grf.IID, grf.Antithetic, grf.Stratified), TABLES)
+        law(table)
+        for law, table in itertools.product(
+            (grf.sampling.IID, grf.sampling.Antithetic, grf.sampling.Stratified), TABLES
+        )
     ]
-    made += [grf.SigmaCoupled(table, coupling) for coupling, table in itertools.product((REVERSED, THREE), TABLES)]
-    made += [grf.SigmaCoupled(0.2), grf.Antithetic(0.55), grf.Truncated(4)]
-    return [*made, grf.AutoLengths(_long(laplacian))]
+    made += [
+        grf.sampling.SigmaCoupled(table, coupling)
+        for coupling, table in itertools.product((REVERSED, THREE), TABLES)
+    ]
+    made += [grf.sampling.SigmaCoupled(0.2), grf.sampling.Antithetic(0.55), grf.sampling.Truncated(4)]
+    return [*made, grf.sampling.AutoLengths(_long(laplacian))]
 
 
-def _long(laplacian: str) -> grf.Kernel:
+def _long(laplacian: str) -> grf.kernels.Kernel:
     return grf.Diffusion(2.0 if laplacian == "normalized" else 1.0, laplacian=laplacian)
 
 
@@ -142,11 +148,11 @@ def samplers(laplacian: str) -> list[object]:
         {"budget": 1, "max_length": 5},
         {"budget": 3, "max_length": 4},
         {"budget": 4, "lengths": FALLING},
-        {"budget": 4, "lengths": grf.AutoLengths(_long(laplacian))},
+        {"budget": 4, "lengths": grf.sampling.AutoLengths(_long(laplacian))},
         {"budget": 2},
     ]
     powers = [grf.CompressedPowers(**budget, laplacian=laplacian) for budget in budgets]
-    return [*walks, *powers, grf.ExactPowers(5, laplacian=laplacian)]
+    return [*walks, *powers, grf.sampling.ExactPowers(5, laplacian=laplacian)]
 
 
 def subclasses(base: type) -> set[type]:
@@ -185,7 +191,7 @@ class Cell:
     def n0(self) -> int:
         """Draws in the first round: more where estimates are so skewed that fewer are far from normal."""
         lengths = getattr(self.sampler, "lengths", None)
-        by_chance = isinstance(lengths, LengthLaw) and not isinstance(lengths, grf.Truncated)
+        by_chance = isinstance(lengths, LengthLaw) and not isinstance(lengths, grf.sampling.Truncated)
         return 1000 if by_chance and self.laplacian == "normalized" else 4000
 
     @property

@@ -120,7 +120,10 @@ def exact_gp(graph, source, kernel, believed=1.0):
 def test_gpytorch_with_a_graph_kernel_is_calibrated(graph, source):
     pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp`")
     kernel = grf.Diffusion(2.0)
-    samplers = {"walks": grf.RandomWalks(8, grf.Truncated(12)), "powers": grf.CompressedPowers(6, max_length=8)}
+    samplers = {
+        "walks": grf.RandomWalks(8, grf.sampling.Truncated(12)),
+        "powers": grf.CompressedPowers(6, max_length=8),
+    }
     made = graph
     if source != "series":
         made = grf.sample_features(graph, samplers[source], seed=0, dtype="float64")

@@ -61,8 +61,8 @@ def test_every_kernel_law_and_sampler_is_in_the_grid():
     used = {type(law) for law in laws("normalized")}
     assert used == subclasses(LengthLaw) | subclasses(AdaptiveLengths)
     public = (getattr(grf, name) for name in grf.__all__)
-    found = {one for one in public if isinstance(one, type) and hasattr(one, "prepare")} - {grf.Sampler}
-    biased = {grf.CutPowers}  # see below
+    found = {one for one in public if isinstance(one, type) and hasattr(one, "prepare")} - {grf.sampling.Sampler}
+    biased = {grf.sampling.CutPowers}  # see below
     assert {type(sampler) for sampler in samplers("normalized")} | biased == found
 
 
@@ -75,7 +75,7 @@ def test_the_fast_part_of_the_grid_has_every_sampler_and_every_class_in_all_ways
     assert sorted(cell.number for cell in few) == list(range(len(samplers("normalized"))))
     all_ways = set(itertools.product((False, True), LAPLACIANS, DIRECTIONS))
     assert {(c.weighted, c.laplacian, getattr(c.sampler, "directions", None)) for c in few} >= all_ways
-    for one in {_class(cell.sampler) for cell in few} - {grf.ExactPowers}:
+    for one in {_class(cell.sampler) for cell in few} - {grf.sampling.ExactPowers}:
         of_class = [cell for cell in few if _class(cell.sampler) == one]
         assert {cell.weighted for cell in of_class} == {False, True}, one
         assert {cell.laplacian for cell in of_class} == set(LAPLACIANS), one
@@ -86,7 +86,7 @@ def test_the_fast_part_of_the_grid_has_every_sampler_and_every_class_in_all_ways
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cut_powers_are_off_by_no_more_than_they_say(weighted, laplacian):
     graph = graph_of("small", weighted)
-    estimates = Estimates(graph, grf.CutPowers(2, 5, laplacian=laplacian))
+    estimates = Estimates(graph, grf.sampling.CutPowers(2, 5, laplacian=laplacian))
     features = grf.sample_features(graph, estimates.sampler, dtype="float64")
     for kernel in estimates.kernels:
         phi, root = features.matrix(kernel).toarray(), kernel.dense_root(graph)
@@ -125,7 +125,12 @@ def _believing(estimates, believed):
 
 
 SHIFT = 0.05
-HALTING = [grf.IID, grf.Antithetic, lambda p_halt: grf.SigmaCoupled(p_halt, REVERSED), grf.Stratified]
+HALTING = [
+    grf.sampling.IID,
+    grf.sampling.Antithetic,
+    lambda p_halt: grf.sampling.SigmaCoupled(p_halt, REVERSED),
+    grf.sampling.Stratified,
+]
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
@@ -134,10 +139,10 @@ def test_a_halting_probability_five_percent_off_fails(law, directions):
     estimates = Estimates(
         graph_of("small", True), grf.RandomWalks(N_WALKS, law(1.05 * 0.2), directions=directions)
     )
-    _fails(estimates, _believing(estimates, grf.Survival.geometric(0.2).table))
+    _fails(estimates, _believing(estimates, grf.sampling.Survival.geometric(0.2).table))
 
 
-@pytest.mark.parametrize("law", HALTING[-1:] + [lambda table: grf.IID(table)], ids=["stratified", "iid"])
+@pytest.mark.parametrize("law", HALTING[-1:] + [lambda table: grf.sampling.IID(table)], ids=["stratified", "iid"])
 def test_one_entry_of_a_table_that_is_off_by_a_twentieth_fails(law):
     estimates = Estimates(graph_of("small", True), grf.RandomWalks(N_WALKS, law(FALLING)))
     _fails(estimates, _believing(estimates, FALLING.table * [1, 1, 1.05, 1, 1]))
@@ -149,7 +154,9 @@ def test_a_dropped_survival_weight_fails_in_every_cell_whose_walks_end(cell):
     _fails(estimates, _believing(estimates, np.ones(1)), cell.n0)
 
 
-@pytest.mark.parametrize("sampler", [grf.RandomWalks(N_WALKS, grf.Stratified(0.2)), grf.CompressedPowers(3, 4)])
+@pytest.mark.parametrize(
+    "sampler", [grf.RandomWalks(N_WALKS, grf.sampling.Stratified(0.2)), grf.CompressedPowers(3, 4)]
+)
 def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
     estimates = Estimates(graph_of("small", True), sampler)
 
@@ -163,14 +170,16 @@ def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
 @pytest.mark.parametrize(
     "sampler",
     [
-        grf.RandomWalks(2, grf.Stratified(0.2)),
-        pytest.param(grf.RandomWalks(2, grf.Truncated(4), directions="independent"), marks=pytest.mark.full),
+        grf.RandomWalks(2, grf.sampling.Stratified(0.2)),
+        pytest.param(
+            grf.RandomWalks(2, grf.sampling.Truncated(4), directions="independent"), marks=pytest.mark.full
+        ),
     ],
 )
 def test_random_numbers_that_nodes_share_fail_in_the_gram_matrix(sampler):
     # Every node of a copy is sampled at place 0 of a relabelled graph, with the random numbers of that place.
     graph = graph_of("small", True)
-    estimates, kernel = Estimates(graph, sampler), grf.PowerSeries(modulation=np.ones(4))
+    estimates, kernel = Estimates(graph, sampler), grf.kernels.PowerSeries(modulation=np.ones(4))
     at_first = [np.r_[node, np.delete(np.arange(8), node)] for node in range(8)]
 
     def projections(round_, n):
@@ -204,7 +213,10 @@ def _shifted(adjacency, weighted=True):
 def test_a_shifted_offset_of_directions_fails(directions, monkeypatch):
     monkeypatch.setattr(random_walks, "transitions", _shifted)
     _fails(
-        Estimates(graph_of("small", True), grf.RandomWalks(N_WALKS, grf.Truncated(4), directions=directions)), None
+        Estimates(
+            graph_of("small", True), grf.RandomWalks(N_WALKS, grf.sampling.Truncated(4), directions=directions)
+        ),
+        None,
     )
 
 

@@ -79,11 +79,11 @@ KERNELS = [
     grf.Diffusion(1.5),
     grf.RegularizedLaplacian(1.0, 1.5),
     grf.Matern(1.5, 2.0),
-    grf.PStepRandomWalk(2.5, 3),
-    grf.InverseCosine(),
-    grf.PowerSeries(taylor=[1.0, 0.5, 0.25]),
-    grf.PowerSeries(modulation=[1.0, -0.5, 0.25]),
-    grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1)),
+    grf.kernels.PStepRandomWalk(2.5, 3),
+    grf.kernels.InverseCosine(),
+    grf.kernels.PowerSeries(taylor=[1.0, 0.5, 0.25]),
+    grf.kernels.PowerSeries(modulation=[1.0, -0.5, 0.25]),
+    grf.kernels.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1)),
 ]
 kernels = st.sampled_from(KERNELS)
 # Kernels of the combinatorial Laplacian, which depend on the scale of the weights.
@@ -91,7 +91,7 @@ COMBINATORIAL = [
     grf.Diffusion(1.5, laplacian="combinatorial"),
     grf.RegularizedLaplacian(1.0, 1.5, laplacian="combinatorial"),
     grf.Matern(1.5, 2.0, laplacian="combinatorial"),
-    grf.PowerSeries(modulation=[1.0, -0.5, 0.25], laplacian="combinatorial"),
-    grf.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), laplacian="combinatorial"),
+    grf.kernels.PowerSeries(modulation=[1.0, -0.5, 0.25], laplacian="combinatorial"),
+    grf.kernels.LearnedModulation(3, (0.7, 0.4, -0.2, 0.1), laplacian="combinatorial"),
 ]
 seeds = st.integers(0, 2**32 - 1)

@@ -73,7 +73,7 @@ def dense_cut(matrix: np.ndarray, k: int) -> np.ndarray:
     return cut
 
 
-def walk_form(graph: Graph, kernel: grf.Kernel) -> np.ndarray:
+def walk_form(graph: Graph, kernel: grf.kernels.Kernel) -> np.ndarray:
     """D^-1/2 K D^1/2."""
     root = np.sqrt(graph.walk_degrees)
     return kernel.dense(graph) * root / root[:, None]
@@ -265,7 +265,7 @@ def test_without_torch_the_way_out_is_named():
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_exact_powers_give_the_largest_entries_of_the_kernel(weighted_graph, laplacian):
     kernel = grf.Diffusion(1.0, laplacian=laplacian)
-    sampler = grf.ExactPowers(60, laplacian=laplacian)
+    sampler = grf.sampling.ExactPowers(60, laplacian=laplacian)
     for k in (2, 8):
         transform = GRFDiffusion(kernel, k=k, sampler=sampler, normalization="none")
         found = operator(transform(as_data(weighted_graph)))
@@ -277,7 +277,7 @@ def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(wei
     kernel = grf.RegularizedLaplacian(1.5, 1, laplacian=laplacian)
     form = walk_form(weighted_graph, kernel) if laplacian == "normalized" else kernel.dense(weighted_graph)
     np.testing.assert_allclose(form.sum(axis=1), 1.0)
-    sampler = grf.ExactPowers(400, laplacian=laplacian)
+    sampler = grf.sampling.ExactPowers(400, laplacian=laplacian)
     out = GRFDiffusion(kernel, k=3, sampler=sampler, normalization="row")(as_data(weighted_graph))
     cut = dense_cut(form, 3)
     np.testing.assert_allclose(operator(out), cut / cut.sum(axis=1, keepdims=True), atol=1e-6)
@@ -285,7 +285,7 @@ def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(wei
 
 
 def test_sym_is_symmetric_and_keeps_what_either_row_keeps(club):
-    out = GRFDiffusion(HEAT, k=4, sampler=grf.ExactPowers(60))(as_data(club))
+    out = GRFDiffusion(HEAT, k=4, sampler=grf.sampling.ExactPowers(60))(as_data(club))
     exact = HEAT.dense(club)
     kept = dense_cut(exact, 4) > 0
     expected = np.where(kept | kept.T, exact, 0.0)
@@ -312,7 +312,7 @@ def test_it_is_what_gdc_computes_by_dense_matrices(club, kernel, method):
     )  # fmt: skip
     by_gdc = gdc(data)
     expected = to_dense_adj(by_gdc.edge_index, edge_attr=by_gdc.edge_attr)[0].numpy()
-    ours = GRFDiffusion(kernel, k=3, sampler=grf.ExactPowers(120), normalization="row")
+    ours = GRFDiffusion(kernel, k=3, sampler=grf.sampling.ExactPowers(120), normalization="row")
     np.testing.assert_allclose(operator(pyg.Compose([pyg.AddSelfLoops(), ours])(data)), expected, atol=1e-6)
 
 
@@ -324,7 +324,7 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
     np.testing.assert_allclose(found[34:], np.eye(36)[34:], atol=1e-6)
 
 
-def rows_projected(graph: Graph, alpha_of: grf.Kernel, u: np.ndarray, v: np.ndarray):
+def rows_projected(graph: Graph, alpha_of: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
     """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion without a cut."""
     sampler = grf.CompressedPowers(2, max_length=12)
 
@@ -402,10 +402,10 @@ def test_homogeneous_data_made_of_heterogeneous_are_taken():
 
 
 def test_signed_series_are_kept_by_size_and_never_divided_by_their_sums(club):
-    kernel = grf.InverseCosine()
+    kernel = grf.kernels.InverseCosine()
     with pytest.raises(ValueError, match="`normalization` must be 'none' for InverseCosine"):
         GRFDiffusion(kernel)(as_data(club))
-    out = GRFDiffusion(kernel, k=5, sampler=grf.ExactPowers(30), normalization="none")(as_data(club))
+    out = GRFDiffusion(kernel, k=5, sampler=grf.sampling.ExactPowers(30), normalization="none")(as_data(club))
     exact = kernel.dense(club)
     assert (exact < -1e-6).any()
     expected = np.sign(exact) * dense_cut(np.abs(exact), 5)
@@ -415,9 +415,9 @@ def test_signed_series_are_kept_by_size_and_never_divided_by_their_sums(club):
 def test_samplers_that_do_not_suit_the_kernel_are_told(karate):
     data = as_data(karate)
     with pytest.warns(grf.features.TruncationWarning, match="ends after 2 steps"):
-        GRFDiffusion(grf.Diffusion(3.0), sampler=grf.ExactPowers(2))(data)
+        GRFDiffusion(grf.Diffusion(3.0), sampler=grf.sampling.ExactPowers(2))(data)
     with pytest.warns(grf.features.HeavyTailWarning, match="too early"):
-        GRFDiffusion(grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.Stratified(0.5)), seed=0)(data)
+        GRFDiffusion(grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.sampling.Stratified(0.5)), seed=0)(data)
     # of the 8,000 terms that are read less is beyond the 1,000th
     with pytest.warns(grf.features.TruncationWarning, match=r"ends after 1000 steps, where 0\.94 of"):
         GRFDiffusion(grf.RegularizedLaplacian(50.0), k=4)(data)
@@ -425,7 +425,7 @@ def test_samplers_that_do_not_suit_the_kernel_are_told(karate):
         with pytest.raises(ValueError, match=r"of whose series (1|0\.99\d+) is left where the sampler ends"):
             GRFDiffusion(kernel, k=4)(data)
     with pytest.raises(ValueError, match="`sampler` must walk for the combinatorial Laplacian"):
-        GRFDiffusion(grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.ExactPowers(9))(data)
+        GRFDiffusion(grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.sampling.ExactPowers(9))(data)
 
 
 # -- personalised PageRank -------------------------------------------------------------------------------------
@@ -459,7 +459,7 @@ def test_symmetric_pagerank_is_a_diffusion_of_the_regularized_laplacian(club):
     data = as_data(club)
     pushed = PersonalizedPageRank(34, max_residual=1e-10, normalization="sym")(data)
     kernel = grf.RegularizedLaplacian((0.85 / 0.15) ** 0.5, 1)
-    by_kernel = GRFDiffusion(kernel, k=34, sampler=grf.ExactPowers(120))(data)
+    by_kernel = GRFDiffusion(kernel, k=34, sampler=grf.sampling.ExactPowers(120))(data)
     np.testing.assert_allclose(operator(pushed), operator(by_kernel), atol=1e-6)
 
 
@@ -483,7 +483,7 @@ def test_walks_follow_the_direction_of_edges(weighted_graph):
 # -- random features -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", [None, grf.ExactPowers(40)])
+@pytest.mark.parametrize("sampler", [None, grf.sampling.ExactPowers(40)])
 def test_inner_products_of_random_features_are_the_kernel_within_the_stated_error(karate, sampler):
     dim = 4_000
     x = AddRandomFeatures(HEAT, dim=dim, sampler=sampler, seed=0)(as_data(karate)).random_features.double().numpy()
@@ -540,7 +540,7 @@ def test_return_probabilities_follow_weights(weighted_graph):
     np.testing.assert_allclose(found, dense_returns(weighted_graph, 9), atol=1e-6)
 
 
-def met(records: list[grf.Features], graph: Graph) -> np.ndarray:
+def met(records: list[grf.features.Features], graph: Graph) -> np.ndarray:
     """What `return_probabilities` gives, one record after the other and value by value."""
     n, length = graph.n_nodes, records[0].max_length
     powers = []
@@ -601,7 +601,7 @@ def test_halves_that_meet_err_less_than_visits_of_the_own_node():
     length, exact = 8, dense_returns(graph, 8)
     errors: dict[str, list[float]] = {"own": [], "powers": []}
     for seed in range(10):
-        own = grf.sample_features(graph, grf.RandomWalks(32, grf.Truncated(length)), seed=seed)
+        own = grf.sample_features(graph, grf.RandomWalks(32, grf.sampling.Truncated(length)), seed=seed)
         visits = [own.matrix_from_modulation(np.eye(length + 1)[k]).diagonal() for k in range(1, length + 1)]
         estimates = {
             "own": np.stack(visits, axis=1),

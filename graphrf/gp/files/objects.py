@@ -13,6 +13,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.gp.likelihoods.ordinal import Ordinal
 from graphrf.gp.model.likelihoods import LIKELIHOODS
+from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.prior import HyperparameterPrior, PenalisedMixing
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
@@ -32,7 +33,7 @@ _CLASSES: dict[str, type[Any]] = {
         *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
-        *(Decimal, Fraction, HyperparameterPrior, PenalisedMixing),
+        *(Decimal, Fraction, HyperparameterPrior, Numerics, PenalisedMixing),
         *LIKELIHOODS.values(),
         Ordinal,
     )

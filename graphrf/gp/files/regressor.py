@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.model.settings import checked_hyperprior, checked_settings
+from graphrf.gp.model.settings import checked_prior, checked_settings
 from graphrf.gp.posterior.condition import Conditions
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
@@ -40,11 +41,12 @@ class SavedRegressor(Saved):
         given: Conditions = self._given
         observations = given.observations
         settings = self.get_params(deep=False)
-        del settings["graph"], settings["draw"]
+        del settings["graph"]
+        settings["numerics"] = replace(self.numerics, feature_sampler=None)
         if np.ndim(self.noise) or isinstance(self.noise, Mapping):
             settings["noise"] = self.noise_
         if isinstance(self.prior, Mapping):
-            settings["prior"] = checked_hyperprior(self.prior)
+            settings["prior"] = checked_prior(self.prior)
         arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
         arrays["offset"] = given.offset
         names: tuple[str, ...] = ()

@@ -44,8 +44,8 @@ class Saved:
 
         Notes
         -----
-        `draw` is not written: what is loaded draws all rows in its own process. A loaded `GraphTimeGPRegressor`
-        has the fitted kernels as its settings `kernel` and `time_kernel`.
+        `feature_sampler` is not written: a loaded model samples all rows in its own process. A loaded
+        `GraphTimeGPRegressor` has the fitted kernels as its settings `kernel` and `time_kernel`.
 
         Examples
         --------

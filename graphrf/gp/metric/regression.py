@@ -31,7 +31,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
-from graphrf.gp.model.settings import HYPERPARAMETERS, checked_hyperprior, checked_targets
+from graphrf.gp.model.settings import HYPERPARAMETERS, checked_prior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
@@ -196,7 +196,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         checks.choice("mean", self.mean, ("constant", "zero"))
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
         checks.flag("progress", self.progress)
-        return fixed, checked_hyperprior(self.prior)
+        return fixed, checked_prior(self.prior)
 
     def _condition_on(
         self, found: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,

@@ -15,7 +15,7 @@ from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.pieces import Places
 from graphrf.gp.metric.training import Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
-from graphrf.gp.model.settings import checked_hyperprior
+from graphrf.gp.model.settings import checked_prior
 from graphrf.graph.alignment import Rows
 from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
@@ -50,7 +50,7 @@ class SavedMetric(Saved):
         mean = seen.mean
         if mean.width.size:
             arrays["x"] = mean.basis[self._pieces.where, 1:] * mean.width + mean.centre
-        prior = checked_hyperprior(self.prior) if isinstance(self.prior, Mapping) else self.prior
+        prior = checked_prior(self.prior) if isinstance(self.prior, Mapping) else self.prior
         record = {
             "settings": {**attributes(self, _SETTINGS), "prior": encoded("prior", prior)},
             "fitted": attributes(self, _FITTED),

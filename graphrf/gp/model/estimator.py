@@ -39,7 +39,7 @@ class NodeEstimator(BaseEstimator):
     __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings, and with `deep` those of kernel, sampler, likelihood and prior: `kernel__lengthscale`.
+        """The settings, and with `deep` those of kernel, numerics, likelihood and prior: `kernel__lengthscale`.
 
         Parameters
         ----------
@@ -50,10 +50,7 @@ class NodeEstimator(BaseEstimator):
         dict
         """
         params: dict[str, Any] = super().get_params(deep=deep)
-        if deep:
-            for name, value in list(params.items()):
-                params |= {f"{name}__{own}": getattr(value, own) for own in _fields(value)}
-        return params
+        return params | _nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
         """Change settings; `kernel__lengthscale=2.0` replaces the kernel by one with that lengthscale.
@@ -64,22 +61,9 @@ class NodeEstimator(BaseEstimator):
             For unknown names.
         """
         super().set_params(**{name: value for name, value in params.items() if "__" not in name})
-        parts: dict[str, dict[str, Any]] = {}
-        for name, value in params.items():
-            outer, delimiter, inner = name.partition("__")
-            if delimiter:
-                parts.setdefault(outer, {})[inner] = value
-        for outer, changes in parts.items():
-            whole: Any = self.get_params(deep=False).get(outer)
-            known = _fields(whole)
-            for inner in changes:
-                if inner not in known:
-                    whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
-                    raise ValueError(
-                        f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {type(self).__name__}: "
-                        f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
-                    )
-            setattr(self, outer, dataclasses.replace(whole, **changes))
+        for outer, changes in _grouped(params).items():
+            whole = self.get_params(deep=False).get(outer)
+            setattr(self, outer, _changed(whole, outer, changes, type(self).__name__))
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -126,6 +110,40 @@ class NodeEstimator(BaseEstimator):
         names = [self.graph.nodes[position] for position in NodeEstimator._queried(self, nodes).tolist()]
         # The index of a Series of nodes is of its rows.
         return self._titles.frame(names, columns, None if hasattr(nodes, "iloc") else nodes)
+
+
+def _nested(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the dataclasses among some parameters, and of those in these: `numerics__sampler__n_walks`."""
+    own = {f"{name}__{inner}": getattr(value, inner) for name, value in params.items() for inner in _fields(value)}
+    return own | _nested(own) if own else own
+
+
+def _grouped(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Changes of nested parameters, by the outer one."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in params.items():
+        outer, delimiter, inner = name.partition("__")
+        if delimiter:
+            groups.setdefault(outer, {})[inner] = value
+    return groups
+
+
+def _changed(whole: Any, outer: str, changes: Mapping[str, Any], estimator: str) -> Any:
+    """A dataclass with other arguments, all at once."""
+    known = _fields(whole)
+    for inner in (name.partition("__")[0] for name in changes):
+        if inner not in known:
+            whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
+            raise ValueError(
+                f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {estimator}: "
+                f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
+            )
+    flat = {name: value for name, value in changes.items() if "__" not in name}
+    flat |= {
+        name: _changed(getattr(whole, name), f"{outer}__{name}", inner, estimator)
+        for name, inner in _grouped(changes).items()
+    }
+    return dataclasses.replace(whole, **flat)
 
 
 def _fields(value: Any) -> list[str]:

@@ -18,7 +18,7 @@ from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
-from graphrf.gp.model.settings import checked_hyperprior, checked_noise, checked_targets
+from graphrf.gp.model.settings import checked_noise, checked_prior, checked_targets, is_normalized
 from graphrf.graph.alignment import Rows, for_all_nodes, observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -168,8 +168,9 @@ def make_problem(
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
-        gp.graph, kernels, mean, covariates, np.array([middle]), single=True, **_shared(gp), likelihood=likelihood,
-        responses=Responses.of(positions, y, offset + middle, mean.basis), unit=likelihood.unit(y),
+        gp.graph, kernels, mean, covariates, np.array([middle]), single=True, **_shared(gp, kernels),
+        likelihood=likelihood, responses=Responses.of(positions, y, offset + middle, mean.basis),
+        unit=likelihood.unit(y),
     )  # fmt: skip
 
 
@@ -195,8 +196,8 @@ def _normal(
     mean = _mean(gp, distinct, covariates, rows)
     values, offset = mean.centred(values)
     return NormalProblem(
-        gp.graph, kernels, mean, covariates, offset, single, **_shared(gp), positions=positions, values=values,
-        precisions=precisions, noise=noise,
+        gp.graph, kernels, mean, covariates, offset, single, **_shared(gp, kernels), positions=positions,
+        values=values, precisions=precisions, noise=noise,
     )  # fmt: skip
 
 
@@ -205,16 +206,16 @@ def _mean(gp: Any, observed: np.ndarray, covariates: Covariates | None, rows: Ro
     return MeanFunction.of(mean, gp.graph.n_nodes, observed, covariates)
 
 
-def _shared(gp: Any) -> dict[str, Any]:
+def _shared(gp: Any, kernels: Sequence[tuple[Kernel, tuple[str, ...]]]) -> dict[str, Any]:
     """Settings that both problems keep."""
     return {
         "output_scale": None if gp.output_scale is None else float(gp.output_scale),
-        "normalize": gp.normalize,
-        "prior": checked_hyperprior(gp.prior),
+        "normalize": is_normalized(gp.numerics, kernels[0][0]),
+        "prior": checked_prior(gp.prior),
         "averages": gp.hyperparameters == "average",
-        "max_train": gp.max_train,
+        "max_train": gp.numerics.max_train,
         "seed": checks.seed(gp.seed),
-        "n_threads": gp.n_threads,
+        "n_threads": gp.numerics.n_threads,
     }
 
 

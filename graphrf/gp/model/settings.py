@@ -10,6 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.threads import thread_count
+from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.areal import BYM2, CAR, ICAR
@@ -27,11 +28,13 @@ KERNELS: dict[str, type[Kernel]] = {
     "leroux": Leroux,
     "bym2": BYM2,
 }
+# Kernels of districts, which have their own conventions of scale.
+AREAL = (BYM2, CAR, ICAR, Leroux)
 AUTO = "auto"
 HYPERPARAMETERS = ("average", "mode")
 METHODS = ("auto", "series", "precision", "features")
 SOLVERS = ("auto", "cholesky", "cg")
-DEVIATIONS = ("auto", "exact", "sampled")
+STD_METHODS = ("auto", "exact", "sampled")
 
 # Between these, variances, and the largest absolute value of y, are safe in sums of squares.
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -57,25 +60,43 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
                 "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix "
                 "its hyperparameters",
             )
-        kernels = automatic_kernels(gp.graph, getattr(gp.sampler, "laplacian", None))
+        kernels = automatic_kernels(gp.graph, getattr(gp.numerics.sampler, "laplacian", None))
         if checked_method(gp.method) == "precision":
             kernels = [kernel for kernel in kernels if has_sparse_inverse(kernel)]
     else:
         kernels = [gp.kernel]
-    result = [checked_prior(gp, kernel, areal=True) for kernel in kernels]
+    result = [checked_kernel(gp, gp.numerics, kernel, areal=True) for kernel in kernels]
     checks.choice("hyperparameters", gp.hyperparameters, HYPERPARAMETERS)
-    checked_hyperprior(gp.prior)
-    checks.choice("solver", gp.solver, SOLVERS)
-    checks.choice("deviations", gp.deviations, DEVIATIONS)
-    _check_drawing(gp)
-    if checked_method(gp.method) == "precision" and gp.solver == "cg":
-        raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
+    checked_prior(gp.prior)
     if np.ndim(gp.noise) == 0 and not isinstance(gp.noise, Mapping):
         _check_variance("noise", gp.noise)
     checks.flag("progress", gp.progress)
-    checks.number("tol", gp.tol, low=1e-14, high=1, include_high=False)
-    checks.integer("max_iterations", gp.max_iterations, low=1)
+    _check_numerics(gp.numerics, checked_method(gp.method))
     return result
+
+
+def _check_numerics(numerics: Numerics, method: str) -> None:
+    checks.choice("solver", numerics.solver, SOLVERS)
+    checks.choice("std_method", numerics.std_method, STD_METHODS)
+    checks.number("tol", numerics.tol, low=1e-14, high=1, include_high=False)
+    checks.integer("max_iterations", numerics.max_iterations, low=1)
+    if method == "precision" and numerics.solver == "cg":
+        raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
+    if numerics.feature_sampler is None:
+        return
+    if not callable(numerics.feature_sampler):
+        raise checks.type_error(
+            "feature_sampler",
+            "must be a callable with the arguments of graphrf.sample_features, or None, got "
+            f"{checks.describe(numerics.feature_sampler)}",
+        )
+    if method in ("series", "precision"):
+        raise checks.value_error("feature_sampler", f"is for method='features'; {method!r} samples nothing")
+
+
+def is_normalized(numerics: Numerics, kernel: Kernel) -> bool:
+    """True if K is divided by its mean variance."""
+    return not isinstance(kernel, AREAL) if numerics.normalize is None else bool(numerics.normalize)
 
 
 def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
@@ -96,7 +117,7 @@ def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel
     ]
 
 
-def checked_hyperprior(prior: Any) -> HyperparameterPrior:
+def checked_prior(prior: Any) -> HyperparameterPrior:
     """The prior of the hyperparameters that `prior` stands for."""
     if prior is None:
         return FLAT
@@ -131,10 +152,11 @@ def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
     return typical, typical / variances
 
 
-def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tuple[str, ...]]:
+def checked_kernel(gp: Any, numerics: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tuple[str, ...]]:
     """The kernel to start from and what is trained, once what regressor and classifier share is legal.
 
-    With `areal`, kernels are served that are no function of the Laplacian.
+    `numerics` has sampler, normalize, max_train and n_threads. With `areal`, kernels are served
+    that are no function of the Laplacian.
     """
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     if isinstance(kernel, str):
@@ -156,20 +178,21 @@ def checked_prior(gp: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tu
                 f"must be 'auto' or 'precision' with {kernel!r}, which is not a function of the Laplacian, got "
                 f"{method!r}; Leroux is an areal kernel that all methods serve",
             )
-        for name in ("sampler", "draw"):
-            if getattr(gp, name, None) is not None:
+        for name in ("sampler", "feature_sampler"):
+            if getattr(numerics, name, None) is not None:
                 raise checks.value_error(
                     name,
                     f"must be None with {kernel!r}, which is not a function of the Laplacian and has no features",
                 )
-    if gp.sampler is not None:
-        _check_sampler(gp.sampler, method, kernel)
+    if numerics.sampler is not None:
+        _check_sampler(numerics.sampler, method, kernel)
     if method == "precision":
         require_sparse_precision(kernel)
     _check_variance("output_scale", gp.output_scale)
-    checks.flag("normalize", gp.normalize)
-    checks.integer("max_train", gp.max_train, low=1)
-    thread_count(gp.n_threads)
+    if numerics.normalize is not None:
+        checks.flag("normalize", numerics.normalize)
+    checks.integer("max_train", numerics.max_train, low=1)
+    thread_count(numerics.n_threads)
     names = trained_names(gp.optimize, kernel)
     if method == "precision" and set(names) & set(_CHOSEN):
         raise checks.value_error(
@@ -206,24 +229,11 @@ def check_latent_scale(value: float | None) -> None:
 def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
     require_sampler(sampler)
     if method in ("series", "precision"):
-        raise checks.value_error("sampler", f"is for method='features'; {method!r} draws nothing")
+        raise checks.value_error("sampler", f"is for method='features'; {method!r} samples nothing")
     if sampler.laplacian != kernel.laplacian:
         raise checks.value_error(
             "sampler", f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
         )
-
-
-def _check_drawing(gp: Any) -> None:
-    if gp.draw is None:
-        return
-    if not callable(gp.draw):
-        raise checks.type_error(
-            "draw",
-            "must be a callable with the arguments of graphrf.sample_features, or None, got "
-            f"{checks.describe(gp.draw)}",
-        )
-    if gp.method in ("series", "precision"):
-        raise checks.value_error("draw", f"is for method='features'; {gp.method!r} draws nothing")
 
 
 def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:

@@ -395,7 +395,7 @@ def _report(solution: Solution, what: str) -> None:
         warn(
             f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a relative "
             f"residual of {solution.residual:.2g}: raise `max_iterations` or `tol`, fix a larger `noise`, or use "
-            "solver='cholesky'",
+            "numerics=Numerics(solver='cholesky')",
             SolverWarning,
         )
     else:

@@ -154,7 +154,7 @@ def condition(
         require_memory(
             8.0 * (len(parts) + 1) * nodes.size**2,  # the factors, and for one of them its matrix
             f"the covariance of {nodes.size} observed nodes for {len(parts)} sets of hyperparameters",
-            "pass solver='cg', hyperparameters='mode', or fewer observations",
+            "pass numerics=Numerics(solver='cg'), hyperparameters='mode', or fewer observations",
         )
     longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
     sampled = SampledSource.of(graph, given.sampler, given.seed, n_threads, draw)

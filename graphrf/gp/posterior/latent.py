@@ -95,7 +95,9 @@ def _prior_by_rows(
     rows = covariance.rows(responses.nodes)
     if solver == "cholesky":
         require_memory(
-            24.0 * size**2, f"the covariance matrix of {size} observed nodes", "pass solver='cg', or fewer"
+            24.0 * size**2,
+            f"the covariance matrix of {size} observed nodes",
+            "pass numerics=Numerics(solver='cg'), or fewer",
         )
         matrix = rows.dense()
         return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, spread))

@@ -68,7 +68,7 @@ class ExactPowers(_Fixed):
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> kernel = grf.Diffusion(lengthscale=1.0)
-    >>> features = grf.sample_features(graph, grf.ExactPowers(max_length=12), seed=0)
+    >>> features = grf.sample_features(graph, grf.sampling.ExactPowers(max_length=12), seed=0)
     >>> bool(np.allclose(features.gram(kernel), kernel.dense(graph), atol=1e-6))
     True
     """
@@ -117,7 +117,7 @@ class CutPowers(_Fixed):
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(8, 8)))
     >>> kernel = grf.Diffusion(lengthscale=1.0)
-    >>> features = grf.sample_features(graph, grf.CutPowers(budget=12, max_length=8))
+    >>> features = grf.sample_features(graph, grf.sampling.CutPowers(budget=12, max_length=8))
     >>> error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
     >>> bool(error <= features.truncation_error(kernel))
     True
@@ -202,7 +202,8 @@ class CompressedPowers:
     >>> features = grf.sample_features(graph, grf.CompressedPowers(budget=16, max_length=8), seed=0)
     >>> features.matrix(kernel).shape
     (34, 34)
-    >>> shorter = grf.sample_features(graph, grf.CompressedPowers(16, lengths=grf.AutoLengths(kernel)), seed=0)
+    >>> few = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(kernel))
+    >>> shorter = grf.sample_features(graph, few, seed=0)
     >>> shorter.nnz < features.nnz
     True
     """

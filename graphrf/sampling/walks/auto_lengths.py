@@ -117,7 +117,7 @@ class AutoLengths(AdaptiveLengths):
     >>> import networkx as nx, graphrf as grf
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20)))
     >>> kernel = grf.Diffusion(lengthscale=2.0)
-    >>> sampler = grf.RandomWalks(n_walks=64, lengths=grf.AutoLengths(kernel))
+    >>> sampler = grf.RandomWalks(n_walks=64, lengths=grf.sampling.AutoLengths(kernel))
     >>> sampler.resolved(graph).lengths.survival.max_length == kernel.truncation_length(1e-4)
     True
     >>> features = grf.sample_features(graph, sampler, seed=0)
@@ -168,8 +168,9 @@ class AutoLengths(AdaptiveLengths):
         --------
         >>> import networkx as nx, graphrf as grf
         >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph()))
-        >>> choice = grf.AutoLengths(grf.Diffusion(lengthscale=1.0))
-        >>> sampler = grf.RandomWalks(8, grf.IID(choice.survival(graph, n_walks=8, coupling="independent")))
+        >>> choice = grf.sampling.AutoLengths(grf.Diffusion(lengthscale=1.0))
+        >>> lengths = grf.sampling.IID(choice.survival(graph, n_walks=8, coupling="independent"))
+        >>> sampler = grf.RandomWalks(8, lengths)
         """
         checks.choice("coupling", coupling, _COUPLINGS)
         scale = self.kernel.check_graph(graph)

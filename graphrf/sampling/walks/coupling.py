@@ -43,12 +43,11 @@ class Coupling:
     objective, solver, kernel, graph : str
         What was minimised, how, for which kernel, on which graph.
     cost_before, cost_after : float
-        What the solver minimised (`graphrf.learn_coupling` says what that is), for independent tiles and for these
-        permutations.
+        The objective of `graphrf.couplings.learn_coupling`, for independent tiles and for these permutations.
     law : str
         The distribution of lengths if it was given by a survival table and `p_halt` is None.
     pairs, projections, seed : int or None
-        The settings of `graphrf.learn_coupling`.
+        The settings of `graphrf.couplings.learn_coupling`.
 
     Raises
     ------
@@ -283,13 +282,14 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     Raises
     ------
     TypeError, ValueError
-        If no permutation is shipped near `p_halt`; then `graphrf.learn_coupling` makes one in about a second.
+        If no permutation is shipped near `p_halt`; then `graphrf.couplings.learn_coupling` makes one in about a
+        second.
 
     Source: the paper (Reid et al. 2024), Sec. 4.2 and App. E.3.
 
     Examples
     --------
-    >>> from graphrf.matching import shipped_coupling
+    >>> from graphrf.couplings import shipped_coupling
     >>> shipped_coupling(0.31, "pagerank").permutation
     array([4, 3, 9, 0, 1, 8, 7, 6, 5, 2])
     """
@@ -303,6 +303,6 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
         raise checks.value_error(
             "p_halt",
             f"must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
-            f"learn one with graphrf.learn_coupling(p_halt={p_halt:g}, objective={objective!r})",
+            f"learn one with graphrf.couplings.learn_coupling(p_halt={p_halt:g}, objective={objective!r})",
         )
     return shipped[nearest]

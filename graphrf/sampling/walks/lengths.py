@@ -56,7 +56,7 @@ class Survival:
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.IID(grf.Survival([1.0, 1.0, 0.5]))
+    >>> grf.sampling.IID(grf.sampling.Survival([1.0, 1.0, 0.5]))
     IID(Survival(3 entries, mean length 1.5))
     """
 
@@ -111,7 +111,7 @@ class Survival:
         Examples
         --------
         >>> import graphrf as grf
-        >>> grf.Survival.geometric(0.5).cut(3).table
+        >>> grf.sampling.Survival.geometric(0.5).cut(3).table
         array([1.   , 0.5  , 0.25 , 0.125])
         """
         return Survival(self.table[: checks.integer("max_length", max_length, low=0) + 1])
@@ -219,7 +219,7 @@ class IID(_Halting):
     Examples
     --------
     >>> import graphrf as grf
-    >>> round(grf.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
+    >>> round(grf.sampling.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
     9.0
 
     References
@@ -244,7 +244,7 @@ class Antithetic(_Halting):
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.RandomWalks(n_walks=8, lengths=grf.Antithetic(0.1)).lengths.group
+    >>> grf.RandomWalks(n_walks=8, lengths=grf.sampling.Antithetic(0.1)).lengths.group
     2
 
     References
@@ -288,16 +288,16 @@ class SigmaCoupled(_Halting):
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
         A float takes the permutation that is shipped for the Gram matrix at the nearest of 0.05, 0.10, ..., 0.90
-        (`graphrf.matching.shipped_coupling`); the nearest one is used because marginals are exact with any
+        (`graphrf.couplings.shipped_coupling`); the nearest one is used because marginals are exact with any
         permutation. A Coupling alone brings its own p_halt.
     coupling : Coupling, optional
-        The permutations to use; needed with a Survival. See `graphrf.learn_coupling`, and
-        `graphrf.matching.shipped_coupling(p_halt, "pagerank")` for end points.
+        The permutations to use; needed with a Survival. See `graphrf.couplings.learn_coupling`, and
+        `graphrf.couplings.shipped_coupling(p_halt, "pagerank")` for end points.
 
     Examples
     --------
     >>> import graphrf as grf
-    >>> lengths = grf.SigmaCoupled(0.1)
+    >>> lengths = grf.sampling.SigmaCoupled(0.1)
     >>> lengths.coupling
     Coupling(2 walkers, order 30, linear)
 
@@ -326,7 +326,9 @@ class SigmaCoupled(_Halting):
         super().__post_init__()
         if coupling is None:
             if isinstance(self.p_halt, Survival):
-                raise checks.value_error("coupling", "is needed with a Survival table; see graphrf.learn_coupling")
+                raise checks.value_error(
+                    "coupling", "is needed with a Survival table; see graphrf.couplings.learn_coupling"
+                )
             coupling = shipped_coupling(self.p_halt)
         object.__setattr__(self, "_coupling", coupling)
 
@@ -365,7 +367,7 @@ class Truncated(LengthLaw):
     --------
     >>> import graphrf as grf
     >>> kernel = grf.Diffusion(lengthscale=2.0)
-    >>> grf.Truncated(kernel.truncation_length(1e-3))
+    >>> grf.sampling.Truncated(kernel.truncation_length(1e-3))
     Truncated(5)
     """
 

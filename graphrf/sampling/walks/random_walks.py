@@ -64,7 +64,7 @@ class RandomWalks:
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.RandomWalks(n_walks=16, lengths=grf.SigmaCoupled(0.1), directions="independent")
+    >>> grf.RandomWalks(n_walks=16, lengths=grf.sampling.SigmaCoupled(0.1), directions="independent")
     RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
 
     Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random

@@ -18,7 +18,7 @@ from graphrf.gp.files import objects as saved
 NODES = np.arange(0, 144, 3)
 Y = np.sin(np.arange(144) / 12)[NODES] + 0.1 * np.random.default_rng(0).standard_normal(48)
 CHOSEN = {"kernel": "diffusion", "optimize": False}
-TABLE = grf.Survival([1.0, 0.9, 0.5, 0.25])
+TABLE = grf.sampling.Survival([1.0, 0.9, 0.5, 0.25])
 
 
 def _same(one, other):
@@ -39,15 +39,41 @@ def _same(one, other):
         ({}, Y),
         ({"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"}, np.column_stack([Y, 1 - Y])),
         ({"kernel": grf.Matern(2.5, 3.0, laplacian="combinatorial"), "noise": np.float32(0.1)}, Y),
-        ({"method": "features", "n_threads": 1}, Y),
-        ({**CHOSEN, "sampler": grf.CompressedPowers(16, lengths=grf.AutoLengths(grf.Diffusion(2.0)))}, Y),
-        ({**CHOSEN, "sampler": grf.RandomWalks(8, lengths=grf.SigmaCoupled(0.1))}, Y),
-        ({"sampler": grf.CompressedPowers(64, 30), "hyperparameters": "average"}, Y),
-        ({"solver": "cg", "tol": 1e-4, "max_iterations": np.int64(200), "hyperparameters": "mode"}, Y),
-        ({"normalize": False, "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None)}, Y),
+        ({"method": "features", "numerics": grf.gp.Numerics(n_threads=1)}, Y),
+        (
+            {
+                **CHOSEN,
+                "numerics": grf.gp.Numerics(
+                    sampler=grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(grf.Diffusion(2.0)))
+                ),
+            },
+            Y,
+        ),
+        (
+            {
+                **CHOSEN,
+                "numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8, lengths=grf.sampling.SigmaCoupled(0.1))),
+            },
+            Y,
+        ),
+        ({"numerics": grf.gp.Numerics(sampler=grf.CompressedPowers(64, 30)), "hyperparameters": "average"}, Y),
+        (
+            {
+                "numerics": grf.gp.Numerics(solver="cg", tol=1e-4, max_iterations=np.int64(200)),
+                "hyperparameters": "mode",
+            },
+            Y,
+        ),
+        (
+            {
+                "numerics": grf.gp.Numerics(normalize=False),
+                "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None),
+            },
+            Y,
+        ),
         ({"prior": None, "noise": np.geomspace(0.01, 0.1, 48), "output_scale": np.float32(0.7)}, Y),
         ({"mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
-        ({"mean": "zero", "kernel": grf.LearnedModulation(6), "output_scale": 1.0}, Y),
+        ({"mean": "zero", "kernel": grf.kernels.LearnedModulation(6), "output_scale": 1.0}, Y),
     ],
 )
 def test_predictions_after_loading_are_those_before(grid, tmp_path, settings, y):
@@ -76,20 +102,22 @@ def test_repeats_and_a_drawn_seed_are_kept(weighted_graph, tmp_path):
     "value",
     [
         grf.Diffusion(1 / 3),
-        grf.InverseCosine(),
-        grf.PStepRandomWalk(3.0, 3),
+        grf.kernels.InverseCosine(),
+        grf.kernels.PStepRandomWalk(3.0, 3),
         grf.RegularizedLaplacian(0.1, 3.0, laplacian="combinatorial"),
-        grf.LearnedModulation(2, [1.0, -0.5, 0.1]),
-        grf.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01]),
-        grf.PowerSeries(modulation=[1.0, 0.1]),
-        grf.RandomWalks(12, lengths=grf.IID(0.2), directions="independent", laplacian="combinatorial"),
-        grf.RandomWalks(12, lengths=grf.Antithetic(TABLE)),
-        grf.RandomWalks(12, lengths=grf.Stratified(TABLE)),
-        grf.RandomWalks(12, lengths=grf.Truncated(5)),
-        grf.RandomWalks(12, lengths=grf.SigmaCoupled(TABLE, grf.Coupling(np.array([[2, 0, 1]]), seed=4))),
-        grf.RandomWalks(12, lengths=grf.AutoLengths(grf.Matern(1.5, 2.0), tol=1e-3)),
-        grf.ExactPowers(7),
-        grf.CutPowers(9, 7),
+        grf.kernels.LearnedModulation(2, [1.0, -0.5, 0.1]),
+        grf.kernels.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01]),
+        grf.kernels.PowerSeries(modulation=[1.0, 0.1]),
+        grf.RandomWalks(12, lengths=grf.sampling.IID(0.2), directions="independent", laplacian="combinatorial"),
+        grf.RandomWalks(12, lengths=grf.sampling.Antithetic(TABLE)),
+        grf.RandomWalks(12, lengths=grf.sampling.Stratified(TABLE)),
+        grf.RandomWalks(12, lengths=grf.sampling.Truncated(5)),
+        grf.RandomWalks(
+            12, lengths=grf.sampling.SigmaCoupled(TABLE, grf.sampling.Coupling(np.array([[2, 0, 1]]), seed=4))
+        ),
+        grf.RandomWalks(12, lengths=grf.sampling.AutoLengths(grf.Matern(1.5, 2.0), tol=1e-3)),
+        grf.sampling.ExactPowers(7),
+        grf.sampling.CutPowers(9, 7),
         grf.CompressedPowers(16, lengths=TABLE),
         grf.CompressedPowers(16, 5),
     ],
@@ -103,7 +131,7 @@ def test_every_class_of_kernels_laws_and_samplers_is_known():
     classes = [
         value
         for value in (getattr(grf, name) for name in grf.__all__)
-        if dataclasses.is_dataclass(value) and value is not grf.Kernel
+        if dataclasses.is_dataclass(value) and value is not grf.kernels.Kernel
     ]
     assert len(classes) > 15
     for value in classes:

@@ -104,7 +104,12 @@ def test_quantiles_of_the_prior_are_its_own():
 def test_the_mode_is_the_largest_posterior_density(drawn):
     """Moves of each hyperparameter lower evidence times prior."""
     graph, nodes, y = drawn
-    settings = {"likelihood": "poisson", "method": "series", "seed": 0, "normalize": False}
+    settings = {
+        "likelihood": "poisson",
+        "method": "series",
+        "seed": 0,
+        "numerics": grf.gp.Numerics(normalize=False),
+    }
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, hyperparameters="mode", **settings).fit(nodes, y)
     prior = HyperparameterPrior()
 

@@ -91,7 +91,12 @@ def test_intervals_hold_where_given_rows_vary_more_than_the_kernel_does():
     nodes = nodes[:500]
     y = f[nodes] + 0.1 * rng.standard_normal(500)
     gp = grf.GraphGPRegressor(
-        graph, kernel="diffusion", method="features", sampler=grf.RandomWalks(64), hyperparameters="mode", seed=0
+        graph,
+        kernel="diffusion",
+        method="features",
+        numerics=grf.gp.Numerics(sampler=grf.RandomWalks(64)),
+        hyperparameters="mode",
+        seed=0,
     ).fit(graph.positions(nodes), y)
     mean, std = gp.predict(graph.positions(nodes), return_std=True)
     assert np.mean(np.abs(mean - f[nodes]) < 1.96 * std) > 0.9

@@ -30,7 +30,7 @@ KERNELS = {
     "matern": (grf.Matern(1.5, 2.0), {"nu": (0.25, 8.0), "lengthscale": (0.1, 10.0)}),
     "combinatorial": (grf.Diffusion(0.7, laplacian="combinatorial"), {"lengthscale": (0.1, 10.0)}),
     "learned": (
-        grf.LearnedModulation(max_length=2, values=[1.0, -0.4, 0.2]),
+        grf.kernels.LearnedModulation(max_length=2, values=[1.0, -0.4, 0.2]),
         {f"f{k}": (-math.inf, math.inf) for k in range(3)},
     ),
 }
@@ -56,7 +56,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
     if rows == "series":
         gram = SeriesGram(karate, kernel.laplacian, observations.nodes, max_degree=300)
     else:
-        sampler = grf.RandomWalks(8, lengths=grf.Truncated(12), laplacian=kernel.laplacian)
+        sampler = grf.RandomWalks(8, lengths=grf.sampling.Truncated(12), laplacian=kernel.laplacian)
         features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
         gram = SampledGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
@@ -182,8 +182,8 @@ def test_the_longest_lengthscale_is_the_edge_of_what_fits():
 
 
 def test_ranges_respect_what_a_kernel_allows():
-    assert hyperparameter_range(grf.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
-    assert hyperparameter_range(grf.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
+    assert hyperparameter_range(grf.kernels.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
+    assert hyperparameter_range(grf.kernels.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
     assert hyperparameter_range(grf.Diffusion(1.0), "lengthscale", 1.0, 7.0) == (0.1, 7.0)
 
 

@@ -84,14 +84,19 @@ def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     np.testing.assert_allclose(seen.mean(axis=0), rate[[3, 90]], atol=5 * noisy[[3, 90]].max() / 4000**0.5)
 
 
-@pytest.mark.parametrize("options", [{"method": "precision"}, {"solver": "cg"}, {"method": "features"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"method": "precision"}, {"method": "series", "solver": "cg"}, {"method": "features"}], ids=str
+)
 def test_all_routes_agree(grid, signal, options):
     nodes, y, beside = observed("poisson", signal)
     settings = {"optimize": False, "output_scale": 1.0, "likelihood": "poisson", "seed": 0}
     short = grf.Matern(nu=2.0, lengthscale=2.0)
-    sampler = grf.ExactPowers(60) if "features" in options.values() else None
+    numerics = grf.gp.Numerics(
+        sampler=grf.sampling.ExactPowers(60) if options["method"] == "features" else None,
+        solver=options.get("solver", "auto"),
+    )
     one = grf.GraphGPRegressor(grid, kernel=short, method="series", **settings).fit(nodes, y, **beside)
-    other = grf.GraphGPRegressor(grid, kernel=short, sampler=sampler, **settings, **options)
+    other = grf.GraphGPRegressor(grid, kernel=short, method=options["method"], numerics=numerics, **settings)
     other.fit(nodes, y, **beside)
     assert other.converged_
     some = np.arange(0, 196, 7)
@@ -107,7 +112,9 @@ def test_training_by_the_precision_sees_all_observations(grid, signal):
     y = np.random.default_rng(0).poisson(np.exp(signal))
     settings = {"kernel": grf.Matern(nu=2.0), "likelihood": "poisson", "hyperparameters": "mode", "seed": 0}
     dense = grf.GraphGPRegressor(grid, method="series", **settings).fit(nodes, y)
-    sparse = grf.GraphGPRegressor(grid, method="precision", max_train=60, **settings).fit(nodes, y)
+    sparse = grf.GraphGPRegressor(
+        grid, method="precision", numerics=grf.gp.Numerics(max_train=60), **settings
+    ).fit(nodes, y)
     np.testing.assert_allclose(sparse.kernel_.lengthscale, dense.kernel_.lengthscale, rtol=0.05)
     np.testing.assert_allclose(sparse.output_scale_, dense.output_scale_, rtol=0.1)
     np.testing.assert_allclose(sparse.log_marginal_likelihood_, dense.log_marginal_likelihood_, rtol=1e-3)
@@ -134,7 +141,7 @@ def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
     for method in ("series", "precision"):
         gp = grf.GraphGPRegressor(
             grid, kernel=SMOOTH, mean=covariate, method=method, optimize=False, output_scale=1.0, noise=0.01,
-            normalize=False, seed=0,
+            numerics=grf.gp.Numerics(normalize=False), seed=0,
         ).fit(np.arange(196), y)  # fmt: skip
         a = SMOOTH.dense(grid) + 0.01 * np.eye(196)
         h = np.column_stack([np.ones(196), covariate])
@@ -169,7 +176,9 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, method, tmp_pa
     laws = []
     for point in points:
         fixed = settings | {"kernel": point.kernel, "likelihood": point.likelihood}
-        one = grf.GraphGPRegressor(grid, optimize=False, normalize=False, output_scale=point.amplitude, **fixed)
+        one = grf.GraphGPRegressor(
+            grid, optimize=False, numerics=grf.gp.Numerics(normalize=False), output_scale=point.amplitude, **fixed
+        )
         one.fit(nodes, y, **beside)
         laws.append((*one.predict([3, 90], latent=True, return_std=True), one.log_density([3, 90], [2.0, 0.0])))
     p = np.array([point.weight for point in points])

@@ -14,7 +14,7 @@ from graphrf.gp.model.observations import Observations
 
 COORDINATES = np.stack(np.divmod(np.arange(144), 12), axis=1).astype(float)
 FIXED = {
-    "deviations": "exact",
+    "numerics": grf.gp.Numerics(std_method="exact"),
     "kernel": grf.Diffusion(2.0),
     "optimize": False,
     "output_scale": 1.5,
@@ -53,7 +53,11 @@ def _dense(graph, nodes, y, covariates):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_outputs, solver):
     nodes, y = _observed(n_outputs)
-    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, solver=solver, tol=1e-12, **FIXED).fit(nodes, y)
+    gp = grf.GraphGPRegressor(
+        grid,
+        mean=COORDINATES,
+        **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", solver=solver, tol=1e-12)},
+    ).fit(nodes, y)
     coefficients, mean, covariance, value = _dense(grid, nodes, y, COORDINATES)
     np.testing.assert_allclose(gp.mean_, coefficients[0], rtol=1e-8)
     np.testing.assert_allclose(gp.trend_, coefficients[1:], rtol=1e-8)

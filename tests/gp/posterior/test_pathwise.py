@@ -186,7 +186,13 @@ def test_pathwise_knows_nothing_of_graphs():
 
 # Two components and an isolated node; node 2 is observed three times, 5 twice.
 OBSERVED = np.array([2, 0, 2, 5, 2, 5])
-FIXED = {"deviations": "exact", "optimize": False, "output_scale": 2.0, "noise": 0.05, "seed": 0, "tol": 1e-13}
+FIXED = {
+    "optimize": False,
+    "output_scale": 2.0,
+    "noise": 0.05,
+    "seed": 0,
+    "numerics": grf.gp.Numerics(std_method="exact", tol=1e-13),
+}
 KERNELS = [grf.Diffusion(1.5), grf.Matern(1.5, 2.0, laplacian="combinatorial")]
 
 
@@ -201,7 +207,13 @@ def _values(p=2):
 def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kernel, solver, mean, request):
     graph = request.getfixturevalue(graph_name)
     y = _values()
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="series", solver=solver, mean=mean, **FIXED)
+    gp = grf.GraphGPRegressor(
+        graph,
+        kernel=kernel,
+        method="series",
+        mean=mean,
+        **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", tol=1e-13, solver=solver)},
+    )
     gp.fit(OBSERVED, y)
     root = kernel.dense_root(graph) * np.sqrt(2.0 / (np.trace(kernel.dense(graph)) / 8))
     basis = no_mean(8) if mean == "zero" else None
@@ -231,9 +243,14 @@ def _plug_in(root, seen, basis):
 @pytest.mark.parametrize("mean", ["zero", "constant"])
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted_graph, solver, mean):
-    sampler = grf.RandomWalks(n_walks=8, lengths=grf.Truncated(12))
+    sampler = grf.RandomWalks(n_walks=8, lengths=grf.sampling.Truncated(12))
     kernel = grf.Diffusion(1.5)
-    settings = {"method": "features", "sampler": sampler, "solver": solver, "mean": mean, **FIXED}
+    settings = {
+        "method": "features",
+        "mean": mean,
+        **FIXED,
+        "numerics": grf.gp.Numerics(std_method="exact", tol=1e-13, sampler=sampler, solver=solver),
+    }
     basis = no_mean(8) if mean == "zero" else np.ones((8, 1))
     gp = grf.GraphGPRegressor(weighted_graph, kernel=kernel, **settings).fit(OBSERVED, _values(1))
     phi = grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64").matrix(kernel).toarray()
@@ -287,7 +304,10 @@ def test_draws_that_would_not_fit_in_memory_are_refused(grid, monkeypatch):
 def test_stopped_solves_of_draws_are_reported(grid):
     nodes = np.arange(0, 144, 2)
     gp = grf.GraphGPRegressor(
-        grid, kernel=grf.Diffusion(3.0), solver="cg", max_iterations=1, **{**FIXED, "noise": 1e-6}
+        grid,
+        kernel=grf.Diffusion(3.0),
+        numerics=grf.gp.Numerics(solver="cg", max_iterations=1),
+        **{**FIXED, "noise": 1e-6},
     )
     with pytest.warns(SolverWarning, match="the fit"):
         gp.fit(nodes, np.sin(nodes))

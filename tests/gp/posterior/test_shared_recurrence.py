@@ -18,9 +18,15 @@ NODES = np.arange(5, 144, 17)
 EVERY = np.arange(144)
 
 
-def fixed(kernel: grf.Kernel, noise: float, **options: object) -> grf.GraphGPRegressor:
+def fixed(kernel: grf.kernels.Kernel, noise: float, **options: object) -> grf.GraphGPRegressor:
     return grf.GraphGPRegressor(
-        GRAPH, kernel=kernel, optimize=False, output_scale=2.0, noise=noise, normalize=False, seed=0, **options
+        GRAPH,
+        kernel=kernel,
+        optimize=False,
+        output_scale=2.0,
+        noise=noise,
+        numerics=grf.gp.Numerics(normalize=False, **options),
+        seed=0,
     )
 
 
@@ -43,9 +49,9 @@ def no_columns_at_queried_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_deviations_are_those_of_dense_algebra(kernel: grf.Kernel, noise: float, solver: str) -> None:
+def test_deviations_are_those_of_dense_algebra(kernel: grf.kernels.Kernel, noise: float, solver: str) -> None:
     y = np.cos(NODES)
-    gp = fixed(kernel, noise, solver=solver, tol=1e-10, deviations="exact").fit(NODES, y)
+    gp = fixed(kernel, noise, solver=solver, tol=1e-10, std_method="exact").fit(NODES, y)
     _, covariance = dense_posterior(np.sqrt(2.0) * kernel.dense_root(GRAPH), NODES, y, noise)
     _, deviations = gp.predict(return_std=True)
     # rounding of the prior, as of columns at the queried nodes
@@ -86,7 +92,7 @@ def covariances() -> list[Covariance]:
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
-    cut = Covariance.of(GRAPH, grf.InverseCosine(), 1.0, warns=False, **options)
+    cut = Covariance.of(GRAPH, grf.kernels.InverseCosine(), 1.0, warns=False, **options)
     sampled = Covariance.of(
         GRAPH, grf.Diffusion(2.0), 1.0, sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0), **options
     )

@@ -23,10 +23,10 @@ KERNELS = [
     grf.RegularizedLaplacian(2.0, power=1.5),
     grf.Matern(nu=1.5, lengthscale=3.0),
     grf.Matern(nu=2.0, lengthscale=1.0, laplacian="combinatorial"),
-    grf.PStepRandomWalk(alpha=2.5, steps=3),
-    grf.InverseCosine(),
-    grf.PowerSeries(taylor=[4.0, 4.0, 1.0]),
-    grf.LearnedModulation(max_length=3, values=[1.0, 0.5, -0.25, 0.1]),
+    grf.kernels.PStepRandomWalk(alpha=2.5, steps=3),
+    grf.kernels.InverseCosine(),
+    grf.kernels.PowerSeries(taylor=[4.0, 4.0, 1.0]),
+    grf.kernels.LearnedModulation(max_length=3, values=[1.0, 0.5, -0.25, 0.1]),
 ]
 NODES = np.array([0, 3, 5, 2, 7])
 
@@ -184,7 +184,9 @@ def test_long_kernels_take_no_sums_of_powers(grid, monkeypatch):
         if kernel.laplacian == "normalized":
             gram(kernel, ["lengthscale"])
     assert not sums
-    gram(grf.PStepRandomWalk(alpha=2.5, steps=3), ["alpha"])  # which has no closed form: once an evaluation
+    gram(
+        grf.kernels.PStepRandomWalk(alpha=2.5, steps=3), ["alpha"]
+    )  # which has no closed form: once an evaluation
     assert len(sums) == 1
 
 

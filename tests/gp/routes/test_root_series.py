@@ -27,10 +27,10 @@ LIGHT_AND_HEAVY = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 **
         (PATH, grf.Diffusion(400.0)),
         (PATH, grf.RegularizedLaplacian(100.0)),
         (LIGHT_AND_HEAVY, grf.Matern(1.5, 5.0, laplacian="combinatorial")),
-        (KARATE, grf.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),  # terms 10^12 times their sum
+        (KARATE, grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),  # terms 10^12 times their sum
         (PATH, grf.Diffusion(3.0)),
     ],
-    ids=lambda x: repr(x) if isinstance(x, grf.Kernel) else "",
+    ids=lambda x: repr(x) if isinstance(x, grf.kernels.Kernel) else "",
 )
 def test_roots_of_any_length_are_exact(graph, kernel):
     factor, modulation, error, _ = root_series(graph, kernel)
@@ -42,7 +42,7 @@ def test_roots_of_any_length_are_exact(graph, kernel):
     np.testing.assert_allclose(some.columns(modulation, some)[0], expected[np.ix_([3, 1], [3, 1])], rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [grf.InverseCosine(), grf.PStepRandomWalk(2.0, 1)], ids=repr)
+@pytest.mark.parametrize("kernel", [grf.kernels.InverseCosine(), grf.kernels.PStepRandomWalk(2.0, 1)], ids=repr)
 def test_singular_roots_keep_their_stated_error(kernel):
     factor, modulation, error, _ = root_series(PATH, kernel)
     root = factor.apply(modulation, np.eye(40))
@@ -62,7 +62,7 @@ def test_what_is_cut_is_warned_about_and_in_the_end_refused():
 
 
 @dataclass(frozen=True, repr=False)
-class Slow(grf.Kernel):
+class Slow(grf.kernels.Kernel):
     """A kernel of one's own, with nothing but coefficients, which fall as k^-1.25."""
 
     def modulation_coefficients(self, n, scale):
@@ -120,7 +120,7 @@ def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_c
         monkeypatch.setattr(posterior, "_DRAWS_TOLERANCE", tolerance)
         gp = grf.GraphGPRegressor(
             graph, kernel=grf.Matern(nu=0.5, lengthscale=3.0), method="features", noise=0.01, optimize=False,
-            output_scale=1.0, deviations="sampled", seed=0,
+            output_scale=1.0, numerics=grf.gp.Numerics(std_method="sampled"), seed=0,
         )  # fmt: skip
         return gp.fit(nodes, np.sin(nodes)).predict(return_std=True)[1]
 

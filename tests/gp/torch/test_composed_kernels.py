@@ -25,7 +25,7 @@ NODES = torch.tensor([[3, 0, 33, 7, 3], [1, 1, 20, 9, 2]])
 
 
 def walks(graph):
-    return grf.sample_features(graph, grf.RandomWalks(16, grf.Truncated(12)), seed=5, dtype="float64")
+    return grf.sample_features(graph, grf.RandomWalks(16, grf.sampling.Truncated(12)), seed=5, dtype="float64")
 
 
 # -- nodes in one of several columns ---------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_columns_that_cannot_hold_nodes_are_refused(karate):
 
 
 def test_the_default_kernel_is_that_of_the_features_laplacian(karate):
-    sampler = grf.RandomWalks(8, grf.Truncated(60), laplacian="combinatorial")
+    sampler = grf.RandomWalks(8, grf.sampling.Truncated(60), laplacian="combinatorial")
     features = grf.sample_features(karate, sampler, seed=0)
     assert GRFKernel(karate).kernel == grf.Diffusion(1.0)
     assert GRFKernel(features, optimize=False).kernel == grf.Diffusion(1.0, laplacian="combinatorial")
@@ -165,7 +165,7 @@ def test_batches_are_indexed_and_expanded_with_a_column_of_nodes(karate):
 
 def test_batches_without_trained_hyperparameters_and_of_coefficients(karate):
     fixed = GRFKernel(karate, grf.Diffusion(1.5), optimize=False, batch_shape=torch.Size([2]))
-    learned = GRFKernel(karate, grf.LearnedModulation(2, (1.0, 0.5, 0.2)), batch_shape=torch.Size([2]))
+    learned = GRFKernel(karate, grf.kernels.LearnedModulation(2, (1.0, 0.5, 0.2)), batch_shape=torch.Size([2]))
     learned.modulation.data[1] = torch.tensor([1.0, 0.0, 0.0])
     assert fixed(NODES[0]).to_dense().shape == learned(NODES[0]).to_dense().shape == (2, 5, 5)
     torch.testing.assert_close(

@@ -33,10 +33,10 @@ LENGTH = 9
 # matrices of its Lanczos runs (20 x 20 for each of 10 probes).
 MANY = 4_000
 SAMPLERS = {
-    "walks": grf.RandomWalks(16, grf.Truncated(LENGTH)),
-    "walks of random length": grf.RandomWalks(12, grf.Stratified(0.2)),
-    "combinatorial walks": grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian="combinatorial"),
-    "cut powers": grf.CutPowers(budget=12, max_length=LENGTH),
+    "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
+    "walks of random length": grf.RandomWalks(12, grf.sampling.Stratified(0.2)),
+    "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
+    "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
 }
 
 

@@ -20,9 +20,9 @@ KERNELS = [
     grf.Diffusion(3.0),
     grf.Diffusion(0.5, laplacian="combinatorial"),
     grf.Matern(2.5, 1.2),
-    grf.PStepRandomWalk(2.5, 2),
-    grf.LearnedModulation(3, (1.0, 0.6, -0.2, 0.1)),
-    grf.LearnedModulation(3, (1.0, 0.0, 0.0, 0.0)),  # whose derivatives do not end where it does
+    grf.kernels.PStepRandomWalk(2.5, 2),
+    grf.kernels.LearnedModulation(3, (1.0, 0.6, -0.2, 0.1)),
+    grf.kernels.LearnedModulation(3, (1.0, 0.0, 0.0, 0.0)),  # whose derivatives do not end where it does
 ]
 
 

@@ -24,7 +24,7 @@ LENGTH = 12
 
 
 def walks(graph, nodes=None, laplacian="normalized", length=LENGTH):
-    sampler = grf.RandomWalks(16, grf.Truncated(length), laplacian=laplacian)
+    sampler = grf.RandomWalks(16, grf.sampling.Truncated(length), laplacian=laplacian)
     return grf.sample_features(graph, sampler, nodes=nodes, seed=5, dtype="float64")
 
 
@@ -37,8 +37,8 @@ KERNELS = [
     grf.Diffusion(0.4, laplacian="combinatorial"),
     grf.RegularizedLaplacian(0.8, 2),
     grf.Matern(2.5, 1.2),
-    grf.PStepRandomWalk(2.5, 2),
-    grf.LearnedModulation(4, (1.0, 0.6, -0.2, 0.1, 0.05)),
+    grf.kernels.PStepRandomWalk(2.5, 2),
+    grf.kernels.LearnedModulation(4, (1.0, 0.6, -0.2, 0.1, 0.05)),
 ]
 
 
@@ -67,7 +67,9 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
 
 
 def test_features_of_powers_are_normalised_too(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.CutPowers(budget=6, max_length=LENGTH), dtype="float64")
+    features = grf.sample_features(
+        weighted_graph, grf.sampling.CutPowers(budget=6, max_length=LENGTH), dtype="float64"
+    )
     matrix = GRFKernel(features, grf.Diffusion(1.0))(torch.arange(8)).to_dense()
     np.testing.assert_allclose(matrix.detach().numpy(), normalized(features.gram(grf.Diffusion(1.0))), atol=1e-12)
 
@@ -111,15 +113,19 @@ def test_optimize_chooses_what_is_trained(weighted_graph):
     both.lengthscale = 2.0
     assert both.kernel.hyperparameters == pytest.approx({"nu": 2.5, "lengthscale": 2.0})
     assert GRFKernel(weighted_graph, matern, optimize=False).kernel == matern
-    assert GRFKernel(weighted_graph, grf.InverseCosine()).double().dtype == torch.float64
-    at_its_bound = GRFKernel(weighted_graph, grf.PStepRandomWalk(2.0, 2), optimize=["alpha"])
+    assert GRFKernel(weighted_graph, grf.kernels.InverseCosine()).double().dtype == torch.float64
+    at_its_bound = GRFKernel(weighted_graph, grf.kernels.PStepRandomWalk(2.0, 2), optimize=["alpha"])
     assert 2.0 < at_its_bound.kernel.alpha < 2.01
     with pytest.raises(ValueError, match="must be among the trained"):
         both.hyperparameter("power")
     with pytest.raises(ValueError, match="one parameter"):
-        GRFKernel(weighted_graph, grf.LearnedModulation(2), optimize=["f0"])
+        GRFKernel(weighted_graph, grf.kernels.LearnedModulation(2), optimize=["f0"])
     with pytest.raises(ValueError, match="need a trained lengthscale"):
-        GRFKernel(weighted_graph, grf.LearnedModulation(2), lengthscale_prior=gpytorch.priors.GammaPrior(2.0, 1.0))
+        GRFKernel(
+            weighted_graph,
+            grf.kernels.LearnedModulation(2),
+            lengthscale_prior=gpytorch.priors.GammaPrior(2.0, 1.0),
+        )
 
 
 def test_shares_stay_between_their_ends_and_areal_kernels_without_a_series_are_refused(weighted_graph):
@@ -180,7 +186,7 @@ class DenseKernel(gpytorch.kernels.Kernel):
 
     def __init__(self, graph, kernel, features=None):
         super().__init__()
-        self.learned = isinstance(kernel, grf.LearnedModulation)
+        self.learned = isinstance(kernel, grf.kernels.LearnedModulation)
         if features is None:
             walk = torch.tensor(graph.walk_matrix().toarray())
             powers = [torch.eye(graph.n_nodes)]
@@ -237,7 +243,11 @@ def step(model, x, y):
     return value.item(), [p.grad.clone() for _, p in sorted(model.named_parameters())]
 
 
-MODELS = [(grf.Diffusion(1.5), "graph"), (grf.Diffusion(1.5), "features"), (grf.LearnedModulation(6), "graph")]
+MODELS = [
+    (grf.Diffusion(1.5), "graph"),
+    (grf.Diffusion(1.5), "features"),
+    (grf.kernels.LearnedModulation(6), "graph"),
+]
 
 
 @pytest.mark.parametrize(("kernel", "source"), MODELS)
@@ -399,13 +409,13 @@ def test_a_lengthscale_that_outgrows_the_walks_is_warned_about_once(grid):
     module(nodes).to_dense()  # warnings are errors: not again
     with pytest.warns(TruncationWarning):
         GRFKernel(walks(grid), grf.Diffusion(12.0))
-    halting = grf.sample_features(grid, grf.RandomWalks(8, grf.IID(0.4)), seed=0)
+    halting = grf.sample_features(grid, grf.RandomWalks(8, grf.sampling.IID(0.4)), seed=0)
     with pytest.warns(HeavyTailWarning):
         GRFKernel(halting, grf.Diffusion(8.0))
 
 
 def test_a_kernel_that_vanishes_cannot_be_normalised(karate):
-    module = GRFKernel(karate, grf.LearnedModulation(2, (0.0, 0.0, 0.0)))
+    module = GRFKernel(karate, grf.kernels.LearnedModulation(2, (0.0, 0.0, 0.0)))
     with pytest.raises(ValueError, match="its mean variance is 0"):
         module(torch.arange(3)).to_dense()
 

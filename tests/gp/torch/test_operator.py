@@ -21,12 +21,12 @@ LENGTH = 9
 
 
 def walks(graph, laplacian="normalized"):
-    sampler = grf.RandomWalks(16, grf.Truncated(LENGTH), laplacian=laplacian)
+    sampler = grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian=laplacian)
     return grf.sample_features(graph, sampler, seed=3, dtype="float64")
 
 
 def powers(graph):
-    return grf.sample_features(graph, grf.CutPowers(budget=12, max_length=LENGTH), dtype="float64")
+    return grf.sample_features(graph, grf.sampling.CutPowers(budget=12, max_length=LENGTH), dtype="float64")
 
 
 def series(graph, laplacian="normalized"):

@@ -25,7 +25,7 @@ Y = torch.from_numpy(np.sin(NODES[:80] / 12) + 0.1 * np.random.default_rng(1).st
 
 
 def _features(graph, sampler=None, **options):
-    sampler = grf.RandomWalks(16, grf.Truncated(12)) if sampler is None else sampler
+    sampler = grf.RandomWalks(16, grf.sampling.Truncated(12)) if sampler is None else sampler
     return grf.sample_features(graph, sampler, **{"nodes": NODES, "seed": 5, "dtype": "float64", **options})
 
 
@@ -108,9 +108,9 @@ def test_unknown_nodes_and_kernels_are_refused_and_normalisation_may_be_left_out
 @pytest.mark.parametrize(
     ("sampler", "kernel", "category"),
     [
-        (grf.RandomWalks(8, grf.Truncated(3)), grf.Diffusion(4.0), TruncationWarning),
-        (grf.RandomWalks(8, grf.IID(0.4)), grf.Diffusion(8.0), HeavyTailWarning),
-        (grf.RandomWalks(8, grf.Truncated(12)), KERNEL, None),
+        (grf.RandomWalks(8, grf.sampling.Truncated(3)), grf.Diffusion(4.0), TruncationWarning),
+        (grf.RandomWalks(8, grf.sampling.IID(0.4)), grf.Diffusion(8.0), HeavyTailWarning),
+        (grf.RandomWalks(8, grf.sampling.Truncated(12)), KERNEL, None),
     ],
 )
 def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(grid, sampler, kernel, category):
@@ -121,7 +121,7 @@ def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(grid, sa
             warnings.simplefilter("always")
             GRFKernel(source, kernel)
         assert all(warning.filename == __file__ for warning in caught)
-        assert {warning.category for warning in caught} - {grf.FeatureErrorWarning} == (
+        assert {warning.category for warning in caught} - {grf.features.FeatureErrorWarning} == (
             set() if category is None else {category}
         )
         messages.append([str(warning.message) for warning in caught])
@@ -131,7 +131,7 @@ def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(grid, sa
 def test_features_of_cut_powers_and_in_single_precision_serve_too(grid):
     every = torch.from_numpy(NODES)
     for sampler, dtype, error in (
-        (grf.CutPowers(budget=40, max_length=12), "float64", 1e-14),
+        (grf.sampling.CutPowers(budget=40, max_length=12), "float64", 1e-14),
         (grf.CompressedPowers(budget=16, max_length=12), "float32", 1e-6),
     ):
         features = _features(grid, sampler, dtype=dtype)

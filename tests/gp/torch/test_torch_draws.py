@@ -31,7 +31,9 @@ DRAWS = 4_000
 
 
 def features_of(graph):
-    features = grf.sample_features(graph, grf.RandomWalks(16, grf.Truncated(LENGTH)), seed=3, dtype="float64")
+    features = grf.sample_features(
+        graph, grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)), seed=3, dtype="float64"
+    )
     return with_tensors(features)
 
 

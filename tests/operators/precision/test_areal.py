@@ -137,7 +137,7 @@ def test_a_long_line_keeps_its_digits():
 
 
 def test_what_cannot_be_served_is_refused(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.ExactPowers(3, laplacian="combinatorial"), seed=0)
+    features = grf.sample_features(weighted_graph, grf.sampling.ExactPowers(3, laplacian="combinatorial"), seed=0)
     for kernel in (grf.ICAR(), grf.BYM2(0.5), grf.CAR(0.5)):
         for ask in (
             lambda kernel: kernel.modulation(3, 1.0),

@@ -223,7 +223,7 @@ BAD = {
         "`coupling` must be 'pooled' for engine='torch', got 'iid'; .* engine='numba'",
     ),
     "learned": (
-        {"engine": "torch", "coupling": grf.Coupling(np.array([[1, 0]]))},
+        {"engine": "torch", "coupling": grf.sampling.Coupling(np.array([[1, 0]]))},
         ValueError,
         "`coupling` must be 'pooled' for engine='torch', got Coupling",
     ),

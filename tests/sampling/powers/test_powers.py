@@ -14,11 +14,11 @@ from graphrf.sampling.powers.selection import kth_largest
 from tests.sampling.test_sample import _same
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
-SIGNED = grf.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
-FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+SIGNED = grf.kernels.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
+FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
 SAMPLERS = [
-    grf.ExactPowers(5),
-    grf.CutPowers(4, 5),
+    grf.sampling.ExactPowers(5),
+    grf.sampling.CutPowers(4, 5),
     grf.CompressedPowers(3, 5),
     grf.CompressedPowers(4, lengths=FALLING),
 ]
@@ -38,9 +38,9 @@ def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which,
     kernel = grf.RegularizedLaplacian(0.3, 2, laplacian=laplacian)
     expected = _series(graph, kernel, 9)
     for sampler in (
-        grf.ExactPowers(9, laplacian=laplacian),
+        grf.sampling.ExactPowers(9, laplacian=laplacian),
         grf.CompressedPowers(graph.walk_matrix(laplacian).nnz // 2 + 1, 9, laplacian=laplacian),
-        grf.CutPowers(graph.n_nodes, 9, laplacian=laplacian),
+        grf.sampling.CutPowers(graph.n_nodes, 9, laplacian=laplacian),
     ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
         f = kernel.modulation(10, scale=graph.laplacian_scale(laplacian))
@@ -49,7 +49,7 @@ def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which,
 
 def test_a_budget_of_half_the_edges_leaves_nothing_to_chance(karate):
     edges = karate.walk_matrix().nnz
-    exact = grf.sample_features(karate, grf.ExactPowers(4))
+    exact = grf.sample_features(karate, grf.sampling.ExactPowers(4))
     for seed in (0, 1):
         assert _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2, 4), seed=seed))
     assert not _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2 - 8, 4), seed=0))
@@ -57,10 +57,10 @@ def test_a_budget_of_half_the_edges_leaves_nothing_to_chance(karate):
 
 def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
     alone = grf.Graph(np.zeros((3, 3)))
-    for sampler in (grf.ExactPowers(3), grf.CompressedPowers(1, 3), grf.CutPowers(1, 3)):
+    for sampler in (grf.sampling.ExactPowers(3), grf.CompressedPowers(1, 3), grf.sampling.CutPowers(1, 3)):
         matrix = grf.sample_features(alone, sampler, seed=0).matrix_from_modulation(np.ones(4))
         np.testing.assert_array_equal(matrix.toarray(), 4 * np.eye(3))
-    for sampler in (grf.ExactPowers(0), grf.CompressedPowers(1, 0), grf.CutPowers(1, 0)):
+    for sampler in (grf.sampling.ExactPowers(0), grf.CompressedPowers(1, 0), grf.sampling.CutPowers(1, 0)):
         features = grf.sample_features(weighted_graph, sampler, seed=0)
         assert features.n_steps == 0
         np.testing.assert_array_equal(features.matrix_from_modulation(np.ones(1)).toarray(), np.eye(8))
@@ -91,7 +91,7 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
         pairs = list(zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps, strict=True))
         assert pairs == sorted(set(pairs))
         assert (np.bincount(steps, minlength=6) <= budgets).all()
-        if isinstance(sampler, grf.CutPowers):
+        if isinstance(sampler, grf.sampling.CutPowers):
             assert columns.size == sampler.budget
     assert features.record.counts.dtype == np.float32
     assert (features.record.counts > 0).all()
@@ -99,7 +99,7 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
 
 def test_work_counts_the_edges_read(grid):
     degrees = np.diff(grid.adjacency.indptr)
-    features = grf.sample_features(grid, grf.ExactPowers(2), nodes=[0, 70], seed=0)
+    features = grf.sample_features(grid, grf.sampling.ExactPowers(2), nodes=[0, 70], seed=0)
     neighbours = [grid.adjacency.indices[grid.adjacency.indptr[v] : grid.adjacency.indptr[v + 1]] for v in (0, 70)]
     assert features.n_steps == sum(degrees[v] + degrees[n].sum() for v, n in zip((0, 70), neighbours, strict=True))
     for budget in (1, 3):
@@ -110,7 +110,7 @@ def test_work_counts_the_edges_read(grid):
 def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
     n = 10_001
     star = grf.from_edges(np.zeros(n - 1, int), np.arange(1, n))
-    exact = grf.sample_features(star, grf.ExactPowers(8), nodes=[0, 5])
+    exact = grf.sample_features(star, grf.sampling.ExactPowers(8), nodes=[0, 5])
     assert exact.n_steps == 15 * (n - 1) + 1
     for source in (0, 5):
         features = grf.sample_features(star, grf.CompressedPowers(16, 8), nodes=[source], seed=0)
@@ -122,7 +122,7 @@ def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
 
 
 def test_budgets_follow_the_table():
-    sampler = grf.CompressedPowers(10, lengths=grf.Survival([1.0, 0.7, 0.3, 0.3, 0.01]))
+    sampler = grf.CompressedPowers(10, lengths=grf.sampling.Survival([1.0, 0.7, 0.3, 0.3, 0.01]))
     np.testing.assert_array_equal(sampler.budgets, [10, 7, 3, 3, 1])
     np.testing.assert_array_equal(grf.CompressedPowers(10, 3).budgets, [10] * 4)
     table = np.ceil(10 * 0.9 ** np.arange(49) - 1e-9)
@@ -132,7 +132,7 @@ def test_budgets_follow_the_table():
 
 def test_no_power_goes_without_a_place(karate):
     # Entries of a table may be as small as 2^-53.
-    sampler = grf.CompressedPowers(4, lengths=grf.Survival.geometric(0.5))
+    sampler = grf.CompressedPowers(4, lengths=grf.sampling.Survival.geometric(0.5))
     assert sampler.budgets.min() == 1
     features = grf.sample_features(karate, sampler, seed=0)
     last = features.matrix_from_modulation(np.eye(features.max_length + 1)[-1])
@@ -140,22 +140,22 @@ def test_no_power_goes_without_a_place(karate):
 
 
 def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
-    sampler = grf.CompressedPowers(16, lengths=grf.AutoLengths(KERNEL))
+    sampler = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match="resolved"):
         _ = sampler.budgets
     for graph in (grid, karate):
         resolved = sampler.resolved(graph)
-        walks = grf.RandomWalks(16, grf.AutoLengths(KERNEL)).resolved(graph)
+        walks = grf.RandomWalks(16, grf.sampling.AutoLengths(KERNEL)).resolved(graph)
         assert resolved.lengths == walks.survival
         assert resolved.budgets[1] > resolved.budgets[-1]
         assert resolved.resolved(graph) is resolved
         assert _same(grf.sample_features(graph, sampler, seed=1), grf.sample_features(graph, resolved, seed=1))
     assert "Survival" in grf.sample_features(grid, sampler, nodes=[0], seed=1).description["lengths"]
     flat = grf.RegularizedLaplacian(0.3, 2, laplacian="combinatorial")
-    combinatorial = grf.CompressedPowers(4, lengths=grf.AutoLengths(flat), laplacian="combinatorial")
+    combinatorial = grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(flat), laplacian="combinatorial")
     assert grf.sample_features(grid, combinatorial, seed=0).laplacian == "combinatorial"
-    assert grf.ExactPowers(3).resolved(grid) == grf.ExactPowers(3)
-    assert grf.CutPowers(2, 3).resolved(grid) == grf.CutPowers(2, 3)
+    assert grf.sampling.ExactPowers(3).resolved(grid) == grf.sampling.ExactPowers(3)
+    assert grf.sampling.CutPowers(2, 3).resolved(grid) == grf.sampling.CutPowers(2, 3)
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
@@ -163,8 +163,8 @@ def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted_graph, kernel, laplacian):
     if laplacian == "combinatorial":
-        if isinstance(kernel, grf.PowerSeries):
-            kernel = grf.PowerSeries(modulation=SIGNED.modulation(4), laplacian=laplacian)
+        if isinstance(kernel, grf.kernels.PowerSeries):
+            kernel = grf.kernels.PowerSeries(modulation=SIGNED.modulation(4), laplacian=laplacian)
         else:
             kernel = type(kernel)(0.3, laplacian=laplacian)
     for graph, budget in ((grid, 20), (karate, 16), (weighted_graph, 3)):
@@ -172,7 +172,7 @@ def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted
         size = kernel.modulation_tail(-1, scale=graph.laplacian_scale(laplacian)) ** 2
         for length in (3, 12):
             features = grf.sample_features(
-                graph, grf.CutPowers(budget, length, laplacian=laplacian), dtype="float64"
+                graph, grf.sampling.CutPowers(budget, length, laplacian=laplacian), dtype="float64"
             )
             rows = np.linalg.norm(features.matrix(kernel).toarray() - exact, axis=1)
             bounds = features.row_errors(kernel)
@@ -189,8 +189,10 @@ def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted
 
 def test_cut_powers_keep_the_largest_sums(grid, karate):
     for graph in (grid, karate):
-        exact = grf.sample_features(graph, grf.ExactPowers(6)).matrix_from_modulation(np.ones(7)).toarray()
-        cut = grf.sample_features(graph, grf.CutPowers(9, 6)).matrix_from_modulation(np.ones(7)).toarray()
+        exact = (
+            grf.sample_features(graph, grf.sampling.ExactPowers(6)).matrix_from_modulation(np.ones(7)).toarray()
+        )
+        cut = grf.sample_features(graph, grf.sampling.CutPowers(9, 6)).matrix_from_modulation(np.ones(7)).toarray()
         for row in range(graph.n_nodes):
             kept = cut[row] > 0
             assert kept.sum() == 9
@@ -199,12 +201,12 @@ def test_cut_powers_keep_the_largest_sums(grid, karate):
 
 
 def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
-    grf.sample_features(grid, grf.CutPowers(60, 8)).matrix(grf.Diffusion(0.5))
+    grf.sample_features(grid, grf.sampling.CutPowers(60, 8)).matrix(grf.Diffusion(0.5))
     assert not recwarn.list
     with pytest.warns(TruncationWarning, match=r"^a guaranteed bound, .* rows cut to a budget .* to measure it"):
-        grf.sample_features(grid, grf.CutPowers(2, 30)).matrix(grf.Diffusion(3.0))
+        grf.sample_features(grid, grf.sampling.CutPowers(2, 30)).matrix(grf.Diffusion(3.0))
     with pytest.warns(TruncationWarning, match="powers up to 2 cut the series"):
-        grf.sample_features(grid, grf.ExactPowers(2)).matrix(grf.Diffusion(4.0))
+        grf.sample_features(grid, grf.sampling.ExactPowers(2)).matrix(grf.Diffusion(4.0))
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
@@ -213,7 +215,7 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
     features.save(tmp_path / "powers.npz")
     f = np.array([0.5, 0.3, 0.2, 0.1])
     dense = features.matrix_from_modulation(f).toarray()
-    for again in (grf.load_features(tmp_path / "powers.npz"), pickle.loads(pickle.dumps(features))):
+    for again in (grf.features.load_features(tmp_path / "powers.npz"), pickle.loads(pickle.dumps(features))):
         assert _same(features, again)
         assert again.n_steps == features.n_steps
         assert again.nbytes == features.nbytes
@@ -231,17 +233,17 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
     for broken in ({"counts": arrays["counts"].astype(np.float64)}, {"work": arrays["work"][:-1]}):
         np.savez(tmp_path / "broken.npz", **{**arrays, **broken})
         with pytest.raises(ValueError, match="inconsistent"):
-            grf.load_features(tmp_path / "broken.npz")
+            grf.features.load_features(tmp_path / "broken.npz")
 
 
 def test_powers_go_to_torch(weighted_graph):
     pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    features = grf.sample_features(weighted_graph, grf.ExactPowers(20), seed=0)
+    features = grf.sample_features(weighted_graph, grf.sampling.ExactPowers(20), seed=0)
     np.testing.assert_array_equal(features.torch(KERNEL).to_dense().numpy(), features.matrix(KERNEL).toarray())
 
 
 def test_the_memory_of_a_record_is_what_is_foreseen(grid):
-    for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.CutPowers(4, 6), 8 + 4 * 7)):
+    for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.sampling.CutPowers(4, 6), 8 + 4 * 7)):
         features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
         values = features.record.steps.size
         assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
@@ -249,8 +251,8 @@ def test_the_memory_of_a_record_is_what_is_foreseen(grid):
 
 
 def test_sizes_of_exact_rows_are_foreseen(grid):
-    features = grf.sample_features(grid, grf.ExactPowers(5))
-    entries, values = grf.ExactPowers(5).prepare(grid, 0).merged_per_row
+    features = grf.sample_features(grid, grf.sampling.ExactPowers(5))
+    entries, values = grf.sampling.ExactPowers(5).prepare(grid, 0).merged_per_row
     assert entries == pytest.approx(features.nnz / 144, rel=0.2)
     assert values == pytest.approx(features.record.steps.size / 144, rel=0.2)
 
@@ -258,11 +260,11 @@ def test_sizes_of_exact_rows_are_foreseen(grid):
 @pytest.mark.parametrize(
     ("sampler", "way_out"),
     [
-        (grf.ExactPowers(20), "lower max_length, take CompressedPowers or CutPowers"),
-        (grf.CutPowers(200, 20), "lower budget or max_length"),
+        (grf.sampling.ExactPowers(20), "lower max_length, take CompressedPowers or CutPowers"),
+        (grf.sampling.CutPowers(200, 20), "lower budget or max_length"),
         (grf.CompressedPowers(200, 20), "lower budget or max_length"),
         (
-            grf.CompressedPowers(200, lengths=grf.Survival(np.linspace(1, 0.5, 30))),
+            grf.CompressedPowers(200, lengths=grf.sampling.Survival(np.linspace(1, 0.5, 30))),
             "lower budget(?! or max_length)",
         ),
     ],
@@ -302,7 +304,7 @@ def test_nodes_far_apart_are_kept_in_order():
     both = grf.Graph(graph.adjacency + hub.adjacency)
     exact, compressed = (
         grf.sample_features(both, sampler, nodes=[0], seed=0)
-        for sampler in (grf.ExactPowers(2), grf.CompressedPowers(700, 2))
+        for sampler in (grf.sampling.ExactPowers(2), grf.CompressedPowers(700, 2))
     )
     assert (np.diff(exact.record.indices) > 0).all()
     assert (np.diff(compressed.record.indices) > 0).all()
@@ -318,23 +320,27 @@ def test_nodes_far_apart_are_kept_in_order():
     [
         (lambda: grf.CompressedPowers(0, 8), ValueError, "`budget`"),
         (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
-        (lambda: grf.CutPowers(-1, 8), ValueError, "`budget`"),
+        (lambda: grf.sampling.CutPowers(-1, 8), ValueError, "`budget`"),
         (lambda: grf.CompressedPowers(2**31, 8), ValueError, "`budget`"),
-        (lambda: grf.CutPowers(4, -1), ValueError, "`max_length`"),
+        (lambda: grf.sampling.CutPowers(4, -1), ValueError, "`max_length`"),
         (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
         (lambda: grf.CompressedPowers(4, 8, lengths=0.1), ValueError, "`max_length` and `lengths`"),
         (lambda: grf.CompressedPowers(4, 2.5), TypeError, "`max_length`"),
-        (lambda: grf.CompressedPowers(4, lengths=grf.Stratified(0.1)), TypeError, "law.survival"),
+        (lambda: grf.CompressedPowers(4, lengths=grf.sampling.Stratified(0.1)), TypeError, "law.survival"),
         (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
         (
-            lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL), laplacian="combinatorial"),
+            lambda: grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(KERNEL), laplacian="combinatorial"),
             ValueError,
             "pass laplacian='normalized'",
         ),
         (lambda: grf.CompressedPowers(4, 8, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
-        (lambda: grf.CompressedPowers(4, lengths=grf.AutoLengths(KERNEL)).survival, ValueError, "resolved"),
-        (lambda: grf.ExactPowers(2**16), ValueError, "`max_length`"),
-        (lambda: grf.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
+        (
+            lambda: grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(KERNEL)).survival,
+            ValueError,
+            "resolved",
+        ),
+        (lambda: grf.sampling.ExactPowers(2**16), ValueError, "`max_length`"),
+        (lambda: grf.sampling.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
     ],
 )
 def test_bad_samplers_are_refused(make, error, message):
@@ -345,7 +351,7 @@ def test_bad_samplers_are_refused(make, error, message):
 def test_features_name_the_table_of_the_default_sampler(karate):
     features = grf.sample_features(karate, grf.CompressedPowers(np.int64(8)), seed=0)
     assert features.description["lengths"] == "Survival.geometric(0.1).cut(48)"
-    again = grf.CompressedPowers(8, lengths=grf.Survival.geometric(0.1).cut(48))
+    again = grf.CompressedPowers(8, lengths=grf.sampling.Survival.geometric(0.1).cut(48))
     assert _same(features, grf.sample_features(karate, again, seed=0))
 
 
@@ -353,8 +359,8 @@ def test_features_name_the_table_of_the_default_sampler(karate):
     "sampler",
     [
         grf.CompressedPowers(np.int64(8), np.int32(3)),
-        grf.CutPowers(np.int64(8), np.int64(3)),
-        grf.ExactPowers(np.uint8(3)),
+        grf.sampling.CutPowers(np.int64(8), np.int64(3)),
+        grf.sampling.ExactPowers(np.uint8(3)),
         grf.RandomWalks(np.int64(8)),
     ],
     ids=lambda sampler: type(sampler).__name__,
@@ -362,14 +368,14 @@ def test_features_name_the_table_of_the_default_sampler(karate):
 def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler):
     features = grf.sample_features(karate, sampler, seed=np.int64(0))
     features.save(tmp_path / "features.npz")
-    assert grf.load_features(tmp_path / "features.npz").description == features.description
+    assert grf.features.load_features(tmp_path / "features.npz").description == features.description
     assert "np." not in repr(sampler)
 
 
 def test_directed_graphs_are_refused():
     graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
     with pytest.raises(ValueError, match="undirected"):
-        grf.sample_features(graph, grf.ExactPowers(2))
+        grf.sample_features(graph, grf.sampling.ExactPowers(2))
 
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
@@ -382,16 +388,22 @@ def test_a_gaussian_process_takes_powers(grid):
     y = np.sin(nodes // 12 / 3.0) + np.cos(nodes % 12 / 3.0)
     fixed = {"kernel": kernel, "optimize": False, "noise": 0.01, "output_scale": 1.0, "seed": 0}
     series = grf.GraphGPRegressor(grid, method="series", **fixed).fit(nodes, y)
-    powers = grf.GraphGPRegressor(grid, sampler=grf.ExactPowers(16), **fixed).fit(nodes, y)
+    powers = grf.GraphGPRegressor(
+        grid, numerics=grf.gp.Numerics(sampler=grf.sampling.ExactPowers(16)), **fixed
+    ).fit(nodes, y)
     for one, other in zip(series.predict(return_std=True), powers.predict(return_std=True), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-3)
-    trained = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, 16), seed=0).fit(nodes, y)
+    trained = grf.GraphGPRegressor(
+        grid, numerics=grf.gp.Numerics(sampler=grf.CompressedPowers(64, 16)), seed=0
+    ).fit(nodes, y)
     assert trained.method_ == "features"
     assert trained.kernel_.truncation_length(1e-2) <= 16
-    lengths = grf.AutoLengths(grf.Diffusion(4.0))
-    chosen = grf.GraphGPRegressor(grid, sampler=grf.CompressedPowers(64, lengths=lengths), seed=0)
+    lengths = grf.sampling.AutoLengths(grf.Diffusion(4.0))
+    chosen = grf.GraphGPRegressor(
+        grid, numerics=grf.gp.Numerics(sampler=grf.CompressedPowers(64, lengths=lengths)), seed=0
+    )
     chosen.fit(nodes, y)
-    assert isinstance(chosen.sampler_.lengths, grf.Survival)
+    assert isinstance(chosen.sampler_.lengths, grf.sampling.Survival)
     assert chosen.kernel_.truncation_length(1e-2) <= chosen.sampler_.budgets.size
     mean = trained.predict()
     truth = np.sin(np.arange(144) // 12 / 3.0) + np.cos(np.arange(144) % 12 / 3.0)

@@ -15,7 +15,7 @@ from tests.sampling.powers.test_compression import hub_graph  # noqa: E402
 
 CPU = torch.device("cpu")
 LAPLACIANS = ["normalized", "combinatorial"]
-FALLING = grf.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
 
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -39,14 +39,14 @@ def _graph(name, request):
 
 def _samplers(laplacian):
     compressed = [grf.CompressedPowers(budget, 7, laplacian=laplacian) for budget in (1, 2, 8, 32, 10**6)]
-    cut = [grf.CutPowers(budget, 6, laplacian=laplacian) for budget in (1, 5, 10**6)]
+    cut = [grf.sampling.CutPowers(budget, 6, laplacian=laplacian) for budget in (1, 5, 10**6)]
     none = [
-        grf.ExactPowers(0, laplacian=laplacian),
-        grf.CutPowers(2, 0, laplacian=laplacian),
+        grf.sampling.ExactPowers(0, laplacian=laplacian),
+        grf.sampling.CutPowers(2, 0, laplacian=laplacian),
         grf.CompressedPowers(1, 0, laplacian=laplacian),
     ]
     falling = grf.CompressedPowers(3, lengths=FALLING, laplacian=laplacian)
-    return [*compressed, falling, *cut, grf.ExactPowers(6, laplacian=laplacian), *none]
+    return [*compressed, falling, *cut, grf.sampling.ExactPowers(6, laplacian=laplacian), *none]
 
 
 def _both(graph, sampler, seed=7, sources=None):
@@ -75,7 +75,7 @@ def test_the_record_is_that_of_the_loops_bit_for_bit(request, which, laplacian):
 
 def test_budgets_that_fall_with_the_step_give_the_record_of_the_loops(karate, grid):
     for graph in (karate, grid):
-        for lengths in (None, grf.AutoLengths(grf.Diffusion(1.0))):
+        for lengths in (None, grf.sampling.AutoLengths(grf.Diffusion(1.0))):
             assert _same(*_both(graph, grf.CompressedPowers(16, lengths=lengths)))
 
 
@@ -98,7 +98,7 @@ def test_graphs_in_which_rows_are_sampled_are_among_those_tested(karate):
 
 
 @pytest.mark.parametrize(
-    "sampler", [grf.ExactPowers(5), grf.CutPowers(6, 5), grf.CompressedPowers(6, 5)], ids=repr
+    "sampler", [grf.sampling.ExactPowers(5), grf.sampling.CutPowers(6, 5), grf.CompressedPowers(6, 5)], ids=repr
 )
 def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypatch, karate, sampler):
     sources = [33, 0, 5, 0, 0, 11, 33]
@@ -184,7 +184,7 @@ def test_sums_that_round_otherwise_change_no_more_than_rounding(shaken):
     shaken(1e-9)
     graph = hub_graph()
     samplers = [grf.CompressedPowers(budget, 6) for budget in (1, 2, 5)]
-    for sampler in (*samplers, grf.CutPowers(3, 4), grf.ExactPowers(4)):
+    for sampler in (*samplers, grf.sampling.CutPowers(3, 4), grf.sampling.ExactPowers(4)):
         expected, block = _both(graph, sampler)
         for name, a, b in zip(expected._fields, expected, block, strict=True):
             if name in ("counts", "dropped") and a is not None:
@@ -315,7 +315,8 @@ def _peak(device, sources):
     "sampler",
     [
         grf.CompressedPowers(1, 1), grf.CompressedPowers(1, 8), grf.CompressedPowers(32, 2),
-        grf.CompressedPowers(8, 8), grf.ExactPowers(2), grf.ExactPowers(6), grf.CutPowers(4, 6),
+        grf.CompressedPowers(8, 8), grf.sampling.ExactPowers(2), grf.sampling.ExactPowers(6),
+        grf.sampling.CutPowers(4, 6),
     ],
     ids=repr,
 )  # fmt: skip

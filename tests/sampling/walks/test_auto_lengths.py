@@ -12,7 +12,7 @@ from graphrf.sampling.walks.auto_lengths import optimal_survival
 from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
-SIGNED = grf.PowerSeries(modulation=[0.3, 0.0, -1.0])
+SIGNED = grf.kernels.PowerSeries(modulation=[0.3, 0.0, -1.0])
 
 
 def _transitions(graph, laplacian="normalized"):
@@ -62,7 +62,7 @@ def test_the_second_moment_of_a_walk_is_the_sum_of_nu_over_s(weighted_graph, f):
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_the_pilot_estimates_covariances_and_probabilities_of_return(weighted_graph, laplacian, monkeypatch):
-    walks = grf.RandomWalks(20_000, grf.Truncated(4), directions="independent", laplacian=laplacian)
+    walks = grf.RandomWalks(20_000, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian)
     moments = auto_lengths._pilot(weighted_graph, walks)
     returns = _returns(weighted_graph, 9, laplacian)
     np.testing.assert_allclose(moments.returns, returns[:5], atol=5 * 0.5 / np.sqrt(2 * 8 * 20_000))
@@ -71,7 +71,7 @@ def test_the_pilot_estimates_covariances_and_probabilities_of_return(weighted_gr
     steps = np.arange(5)
     exact = returns[np.abs(steps[:, None] - steps)] - returns[steps[:, None] + steps]
     averaged = np.zeros((5, 5))
-    few = grf.RandomWalks(20, grf.Truncated(4), directions="independent", laplacian=laplacian)
+    few = grf.RandomWalks(20, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian)
     for seed in range(300):
         monkeypatch.setattr(auto_lengths, "_PILOT_SEEDS", (2 * seed, 2 * seed + 1))
         averaged += 20 * auto_lengths._pilot(weighted_graph, few).covariance / 300
@@ -81,10 +81,10 @@ def test_the_pilot_estimates_covariances_and_probabilities_of_return(weighted_gr
 @pytest.mark.parametrize("lengths", ["stratified", "independent"])
 def test_the_variance_of_features_is_what_the_two_formulas_say(weighted_graph, lengths):
     """E|phi|^2 - |F|^2, summed over the nodes, with independent directions and integer m S(k)."""
-    table = grf.Survival([1.0, 0.75, 0.25])
-    law = grf.Stratified(table) if lengths == "stratified" else grf.IID(table)
+    table = grf.sampling.Survival([1.0, 0.75, 0.25])
+    law = grf.sampling.Stratified(table) if lengths == "stratified" else grf.sampling.IID(table)
     sampler = grf.RandomWalks(4, law, directions="independent")
-    kernel = grf.PowerSeries(modulation=[0.5, 0.7, -0.6])
+    kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.7, -0.6])
     f, returns = kernel.modulation(3), _returns(weighted_graph, 5)
     size = sum(f[k] * f[j] * returns[k + j] for k in range(3) for j in range(3))  # mean_i |F_i|^2
     nu = _nu(weighted_graph, f)
@@ -155,7 +155,11 @@ def test_the_table_is_the_optimum(gain, variance):
 @pytest.mark.parametrize("kernel", [KERNEL, grf.Diffusion(3.0)], ids=repr)
 @pytest.mark.parametrize("coupling", ["stratified", "independent"])
 def test_the_pilots_lead_to_the_table_of_exact_moments(grid, kernel, coupling):
-    table = grf.AutoLengths(kernel).survival(grid, n_walks=64, directions="independent", coupling=coupling).table
+    table = (
+        grf.sampling.AutoLengths(kernel)
+        .survival(grid, n_walks=64, directions="independent", coupling=coupling)
+        .table
+    )
     f, steps, returns = kernel.modulation(table.size), np.arange(table.size), _returns(grid, 2 * table.size - 1)
     nu = _nu(grid, f)
     each = nu - auto_lengths._per_step(f, returns[steps[:, None] + steps])
@@ -186,9 +190,11 @@ def test_tables_of_nothing_to_gain():
 
 
 @pytest.mark.parametrize("coupling", ["stratified", "independent"])
-@pytest.mark.parametrize("kernel", [KERNEL, grf.Diffusion(3.0), SIGNED, grf.PStepRandomWalk(2.0, 2)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [KERNEL, grf.Diffusion(3.0), SIGNED, grf.kernels.PStepRandomWalk(2.0, 2)], ids=repr
+)
 def test_tables_do_not_increase_and_bound_the_loads(karate, kernel, coupling):
-    table = grf.AutoLengths(kernel).survival(karate, n_walks=16, coupling=coupling).table
+    table = grf.sampling.AutoLengths(kernel).survival(karate, n_walks=16, coupling=coupling).table
     f = kernel.modulation(table.size)
     assert table[0] == 1
     assert (np.diff(table) <= 0).all()
@@ -199,17 +205,19 @@ def test_tables_do_not_increase_and_bound_the_loads(karate, kernel, coupling):
 
 def test_a_graph_without_randomness_keeps_its_walks_whole():
     graph = grf.from_edges([0, 2], [1, 3], n_nodes=6)  # edges apart from each other, and isolated nodes
-    table = grf.AutoLengths(KERNEL).survival(graph).table
+    table = grf.sampling.AutoLengths(KERNEL).survival(graph).table
     np.testing.assert_array_equal(table, np.ones(table.size))
 
 
 def test_the_law_is_a_function_of_graph_kernel_and_sampler(karate):
-    sampler = grf.RandomWalks(8, grf.AutoLengths(KERNEL))
+    sampler = grf.RandomWalks(8, grf.sampling.AutoLengths(KERNEL))
     resolved = sampler.resolved(karate)
     assert resolved == sampler.resolved(karate)
-    assert resolved.lengths == grf.Stratified(grf.AutoLengths(KERNEL).survival(karate, n_walks=8))
+    assert resolved.lengths == grf.sampling.Stratified(
+        grf.sampling.AutoLengths(KERNEL).survival(karate, n_walks=8)
+    )
     assert resolved.resolved(karate) is resolved
-    assert resolved.lengths != grf.RandomWalks(64, grf.AutoLengths(KERNEL)).resolved(karate).lengths
+    assert resolved.lengths != grf.RandomWalks(64, grf.sampling.AutoLengths(KERNEL)).resolved(karate).lengths
     one, other = (grf.sample_features(karate, sampler, seed=seed) for seed in (1, 2))
     np.testing.assert_array_equal(one.frame.survival, resolved.survival.table)
     np.testing.assert_array_equal(one.frame.survival, other.frame.survival)
@@ -217,42 +225,42 @@ def test_the_law_is_a_function_of_graph_kernel_and_sampler(karate):
     part = grf.sample_features(karate, sampler, nodes=[5, 3], seed=1)
     assert (part.matrix(KERNEL) != one.take([5, 3]).matrix(KERNEL)).nnz == 0
     assert one.truncation_error(KERNEL) == pytest.approx(
-        grf.sample_features(karate, grf.RandomWalks(4, grf.Truncated(one.max_length)), seed=0).truncation_error(
-            KERNEL
-        )
+        grf.sample_features(
+            karate, grf.RandomWalks(4, grf.sampling.Truncated(one.max_length)), seed=0
+        ).truncation_error(KERNEL)
     )
 
 
 def test_errors_at_the_door(karate):
     with pytest.raises(TypeError, match="`kernel` must be a graphrf kernel"):
-        grf.AutoLengths("diffusion")
+        grf.sampling.AutoLengths("diffusion")
     with pytest.raises(ValueError, match="`tol` must be"):
-        grf.AutoLengths(KERNEL, tol=0.0)
+        grf.sampling.AutoLengths(KERNEL, tol=0.0)
     with pytest.raises(ValueError, match="`max_length` must be"):
-        grf.AutoLengths(KERNEL, max_length=0)
+        grf.sampling.AutoLengths(KERNEL, max_length=0)
     combinatorial = grf.Diffusion(1.0, laplacian="combinatorial")
     with pytest.raises(ValueError, match="pass laplacian='combinatorial'"):
-        grf.RandomWalks(8, grf.AutoLengths(combinatorial))
+        grf.RandomWalks(8, grf.sampling.AutoLengths(combinatorial))
     with pytest.raises(TypeError, match="`lengths` must be a distribution"):
         grf.RandomWalks(8, KERNEL)
-    sampler = grf.RandomWalks(8, grf.AutoLengths(KERNEL))
+    sampler = grf.RandomWalks(8, grf.sampling.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match=r"sampler\.resolved\(graph\)\.survival"):
         _ = sampler.survival
     directed = grf.Graph(np.triu(np.ones((4, 4)), 1), directed=True)
     with pytest.raises(ValueError, match="undirected"):
         grf.sample_features(directed, sampler)
     with pytest.raises(ValueError, match="`coupling` must be one of"):
-        grf.AutoLengths(KERNEL).survival(karate, coupling="sigma")
+        grf.sampling.AutoLengths(KERNEL).survival(karate, coupling="sigma")
     with pytest.raises(ValueError, match="`directions` must be one of"):
-        grf.AutoLengths(KERNEL).survival(karate, directions="both")
+        grf.sampling.AutoLengths(KERNEL).survival(karate, directions="both")
     with pytest.raises(ValueError, match="`max_length` must be larger"):
-        grf.AutoLengths(grf.Diffusion(60.0)).survival(karate)
+        grf.sampling.AutoLengths(grf.Diffusion(60.0)).survival(karate)
     with pytest.raises(TypeError, match="`graph`"):
-        grf.AutoLengths(KERNEL).survival(np.eye(3))
+        grf.sampling.AutoLengths(KERNEL).survival(np.eye(3))
 
 
 def test_slow_kernels_are_cut_at_max_length(karate):
-    table = grf.AutoLengths(grf.InverseCosine(), max_length=40).survival(karate, n_walks=4)
+    table = grf.sampling.AutoLengths(grf.kernels.InverseCosine(), max_length=40).survival(karate, n_walks=4)
     assert table.max_length == 40
 
 
@@ -262,9 +270,9 @@ def test_a_gaussian_process_takes_the_lengths_once(grid):
     kernel = grf.Diffusion(lengthscale=2.0)
     rng = np.random.default_rng(0)
     nodes, y = rng.choice(grid.n_nodes, 40, replace=False), rng.standard_normal(40)
-    sampler = grf.RandomWalks(512, grf.AutoLengths(kernel))
+    sampler = grf.RandomWalks(512, grf.sampling.AutoLengths(kernel))
     settings = {"kernel": kernel, "output_scale": 1.0, "noise": 0.1, "seed": 3}
-    walks = grf.GraphGPRegressor(grid, sampler=sampler, **settings).fit(nodes, y)
+    walks = grf.GraphGPRegressor(grid, numerics=grf.gp.Numerics(sampler=sampler), **settings).fit(nodes, y)
     exact = grf.GraphGPRegressor(grid, method="series", **settings).fit(nodes, y)
     assert walks.sampler_ == sampler.resolved(grid)
     difference = walks.predict() - exact.predict()

@@ -21,20 +21,23 @@ SURVIVALS = {
 
 
 def _learned(survival):
-    return grf.learn_coupling(p_halt=survival, order=6)
+    return grf.couplings.learn_coupling(p_halt=survival, order=6)
 
 
 def _learned_for_three(survival):
-    return grf.learn_coupling(p_halt=survival, order=5, n_walkers=3)
+    return grf.couplings.learn_coupling(p_halt=survival, order=5, n_walkers=3)
 
 
 LAWS = {
-    "iid": (grf.IID, 2),
-    "stratified": (grf.Stratified, 5),
-    "shipped permutation": (lambda survival: grf.SigmaCoupled(survival, grf.SigmaCoupled(0.1).coupling), 2),
-    "learned permutation": (lambda survival: grf.SigmaCoupled(survival, _learned(survival)), 4),
-    "three walkers": (lambda survival: grf.SigmaCoupled(survival, _learned_for_three(survival)), 6),
-    "identity": (lambda survival: grf.SigmaCoupled(survival, grf.Coupling(np.arange(4))), 2),
+    "iid": (grf.sampling.IID, 2),
+    "stratified": (grf.sampling.Stratified, 5),
+    "shipped permutation": (
+        lambda survival: grf.sampling.SigmaCoupled(survival, grf.sampling.SigmaCoupled(0.1).coupling),
+        2,
+    ),
+    "learned permutation": (lambda survival: grf.sampling.SigmaCoupled(survival, _learned(survival)), 4),
+    "three walkers": (lambda survival: grf.sampling.SigmaCoupled(survival, _learned_for_three(survival)), 6),
+    "identity": (lambda survival: grf.sampling.SigmaCoupled(survival, grf.sampling.Coupling(np.arange(4))), 2),
 }
 
 
@@ -78,7 +81,7 @@ def test_both_antithetic_walks_have_the_survival_table_exactly(monkeypatch, surv
     # A fresh uniform for every step, so the pieces of all steps are combined.
     ends = np.concatenate([halts, halts + 0.5, halts - 0.5, [0.5]])
     midpoints, sizes = _pieces(ends[(ends > 0) & (ends < 1)])
-    law = grf.Antithetic(survival)
+    law = grf.sampling.Antithetic(survival)
     steps = table.size - 1
     reached = np.zeros((2, table.size))
     for chosen in np.ndindex(*[midpoints.size] * steps):
@@ -93,7 +96,7 @@ def test_both_antithetic_walks_have_the_survival_table_exactly(monkeypatch, surv
 
 def test_the_integral_finds_a_tile_that_two_walkers_share():
     # Negative control: rows that are no permutations, which `Coupling` refuses, and what they would do.
-    law = grf.SigmaCoupled(SURVIVALS["table"], grf.Coupling([1, 0]))
+    law = grf.sampling.SigmaCoupled(SURVIVALS["table"], grf.sampling.Coupling([1, 0]))
     object.__setattr__(law.coupling, "permutations", np.array([[1, 1]]))
     with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as monkeypatch:
         test_every_walk_of_a_source_has_the_survival_table_exactly(
@@ -112,5 +115,5 @@ def test_the_integral_finds_strata_that_are_not_rotated():
         monkeypatch.setitem(globals(), "_lengths", unrotated)
         with pytest.raises(AssertionError):
             test_every_walk_of_a_source_has_the_survival_table_exactly(
-                monkeypatch, SURVIVALS["table"], grf.Stratified, 5
+                monkeypatch, SURVIVALS["table"], grf.sampling.Stratified, 5
             )

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching.linear import solve_linear
-from graphrf.matching.quantiles import tile_survival
+from graphrf.couplings.linear import solve_linear
+from graphrf.couplings.quantiles import tile_survival
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
 from graphrf.sampling.walks.lengths import Survival, van_der_corput_order
 
@@ -41,7 +41,7 @@ def test_mean_length_of_the_geometric_law_is_one_minus_p_over_p():
 def test_the_repr_of_a_geometric_table_makes_it_again(text):
     survival = eval(text)
     assert repr(survival) == text
-    assert repr(grf.Stratified(survival)) == f"Stratified({text})"
+    assert repr(grf.sampling.Stratified(survival)) == f"Stratified({text})"
     assert repr(pickle.loads(pickle.dumps(survival))) == text
 
 
@@ -79,7 +79,9 @@ def test_illegal_tables_are_refused(table, message):
         Survival(table)
 
 
-@pytest.mark.parametrize("law", [grf.IID, grf.Antithetic, grf.Stratified, grf.SigmaCoupled])
+@pytest.mark.parametrize(
+    "law", [grf.sampling.IID, grf.sampling.Antithetic, grf.sampling.Stratified, grf.sampling.SigmaCoupled]
+)
 @pytest.mark.parametrize("p_halt", [0.0, 1.0, -0.5, 1.5, np.nan])
 def test_halting_probabilities_outside_the_open_interval_are_refused(law, p_halt):
     with pytest.raises(ValueError, match="p_halt"):
@@ -88,28 +90,28 @@ def test_halting_probabilities_outside_the_open_interval_are_refused(law, p_halt
 
 def test_a_tiny_halting_probability_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match="use Truncated"):
-        grf.IID(1e-5)
+        grf.sampling.IID(1e-5)
 
 
 def test_pair_laws_refuse_odd_numbers_of_walks():
-    for law in (grf.Antithetic(0.1), grf.SigmaCoupled(0.1)):
+    for law in (grf.sampling.Antithetic(0.1), grf.sampling.SigmaCoupled(0.1)):
         with pytest.raises(ValueError, match="multiple of 2"):
             grf.RandomWalks(n_walks=5, lengths=law)
-    grf.RandomWalks(n_walks=5, lengths=grf.Stratified(0.1))
+    grf.RandomWalks(n_walks=5, lengths=grf.sampling.Stratified(0.1))
 
 
 def test_laws_take_a_survival_table_in_place_of_p_halt():
     survival = Survival([1.0, 0.75, 0.25])
-    assert grf.IID(survival).survival is survival
-    assert grf.SigmaCoupled(survival, Coupling([1, 0])).survival is survival
+    assert grf.sampling.IID(survival).survival is survival
+    assert grf.sampling.SigmaCoupled(survival, Coupling([1, 0])).survival is survival
     with pytest.raises(ValueError, match="needed with a Survival"):
-        grf.SigmaCoupled(survival)
+        grf.sampling.SigmaCoupled(survival)
 
 
 def test_truncated_walks_never_end_early():
-    np.testing.assert_array_equal(grf.Truncated(3).survival.table, np.ones(4))
+    np.testing.assert_array_equal(grf.sampling.Truncated(3).survival.table, np.ones(4))
     with pytest.raises(ValueError, match="max_length"):
-        grf.Truncated(-1)
+        grf.sampling.Truncated(-1)
 
 
 @pytest.mark.parametrize(("objective", "order"), [("gram", 30), ("pagerank", 10)])
@@ -125,10 +127,10 @@ def test_every_shipped_permutation_is_one_and_lowers_its_cost(objective, order):
 
 
 def test_sigma_coupled_takes_the_shipped_permutation_of_gram_matrices():
-    assert grf.SigmaCoupled(0.3).coupling == shipped_coupling(0.3) == shipped_coupling(0.3, "gram")
+    assert grf.sampling.SigmaCoupled(0.3).coupling == shipped_coupling(0.3) == shipped_coupling(0.3, "gram")
     assert shipped_coupling(0.3) != shipped_coupling(0.3, "pagerank")
     with pytest.raises(ValueError, match="learn one with"):
-        grf.SigmaCoupled(0.97)
+        grf.sampling.SigmaCoupled(0.97)
     with pytest.raises(ValueError, match="`objective` must be one of 'gram', 'pagerank', got 'visits'"):
         shipped_coupling(0.3, "visits")
 
@@ -173,13 +175,15 @@ def test_pagerank_from_visits_wants_the_shipped_permutation_of_gram_matrices(p_h
 
 def test_the_repr_of_a_sigma_coupled_law_tells_a_coupling_that_is_not_the_shipped_one():
     assert (
-        repr(grf.SigmaCoupled(0.12)) == repr(grf.SigmaCoupled(0.12, shipped_coupling(0.1))) == "SigmaCoupled(0.12)"
+        repr(grf.sampling.SigmaCoupled(0.12))
+        == repr(grf.sampling.SigmaCoupled(0.12, shipped_coupling(0.1)))
+        == "SigmaCoupled(0.12)"
     )
     own = "Coupling(2 walkers, order 2, given)"
-    assert repr(grf.SigmaCoupled(0.1, Coupling([1, 0]))) == f"SigmaCoupled(0.1, {own})"
-    assert repr(grf.SigmaCoupled(0.97, Coupling([1, 0]))) == f"SigmaCoupled(0.97, {own})"
+    assert repr(grf.sampling.SigmaCoupled(0.1, Coupling([1, 0]))) == f"SigmaCoupled(0.1, {own})"
+    assert repr(grf.sampling.SigmaCoupled(0.97, Coupling([1, 0]))) == f"SigmaCoupled(0.97, {own})"
     table = Survival([1.0, 0.5])
-    assert repr(grf.SigmaCoupled(table, Coupling([1, 0]))) == f"SigmaCoupled({table!r}, {own})"
+    assert repr(grf.sampling.SigmaCoupled(table, Coupling([1, 0]))) == f"SigmaCoupled({table!r}, {own})"
 
 
 def test_couplings_go_to_json_and_back(tmp_path):
@@ -191,7 +195,7 @@ def test_couplings_go_to_json_and_back(tmp_path):
     assert again == coupling
     assert hash(again) == hash(coupling)
     assert again != Coupling(coupling.permutations, p_halt=0.3)
-    assert grf.SigmaCoupled(0.1) == grf.SigmaCoupled(0.1)
+    assert grf.sampling.SigmaCoupled(0.1) == grf.sampling.SigmaCoupled(0.1)
     coupling.save(tmp_path / "coupling.json")
     np.testing.assert_array_equal(Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations)
     assert json.loads(Coupling([0, 1]).to_json())["cost_before"] is None

@@ -29,19 +29,19 @@ from tests.sampling.walks.test_philox import KNOWN_ANSWERS  # noqa: E402
 
 CPU = torch.device("cpu")
 FIELDS = ("entries_per_row", "visits_per_row", "indices", "visits_per_entry", "steps", "counts")
-PLATEAUS = grf.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
+PLATEAUS = grf.sampling.Survival([1.0, 1.0, 0.5, 0.25, 0.25])
 LAWS = [
-    grf.IID(0.2),
-    grf.IID(PLATEAUS),
-    grf.Antithetic(0.2),
-    grf.Antithetic(0.7),
-    grf.Antithetic(PLATEAUS),
-    grf.SigmaCoupled(0.2),
-    grf.SigmaCoupled(0.1, grf.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])),
-    grf.Stratified(0.2),
-    grf.Stratified(PLATEAUS),
-    grf.Truncated(0),
-    grf.Truncated(5),
+    grf.sampling.IID(0.2),
+    grf.sampling.IID(PLATEAUS),
+    grf.sampling.Antithetic(0.2),
+    grf.sampling.Antithetic(0.7),
+    grf.sampling.Antithetic(PLATEAUS),
+    grf.sampling.SigmaCoupled(0.2),
+    grf.sampling.SigmaCoupled(0.1, grf.sampling.Coupling([[2, 0, 1, 4, 3], [1, 2, 0, 4, 3]])),
+    grf.sampling.Stratified(0.2),
+    grf.sampling.Stratified(PLATEAUS),
+    grf.sampling.Truncated(0),
+    grf.sampling.Truncated(5),
 ]
 DIRECTIONS = ["independent", "stratified"]
 
@@ -90,7 +90,7 @@ def test_records_are_those_of_the_compiled_loops_bit_for_bit(kind, directions, l
 @pytest.mark.parametrize("directions", DIRECTIONS)
 def test_more_walks_than_15_bits_count_and_one_walk_alone(weighted_graph, directions):
     for n_walks in (1, 40_000):
-        sampler = grf.RandomWalks(n_walks, grf.Truncated(2), directions=directions)
+        sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(2), directions=directions)
         prepared = sampler.prepare(weighted_graph, 1)
         expected = prepared.sample(np.array([2, 7]))
         assert expected.counts.max() == n_walks
@@ -105,14 +105,14 @@ def test_steps_and_visits_beyond_15_bits_are_kept_whole():
 
 @pytest.mark.full
 def test_the_longest_walks_are_those_of_the_compiled_loops():
-    sampler = grf.RandomWalks(2, grf.Truncated(LONGEST_WALK), directions="independent")
+    sampler = grf.RandomWalks(2, grf.sampling.Truncated(LONGEST_WALK), directions="independent")
     prepared = sampler.prepare(grf.Graph(np.zeros((1, 1))), 0)
     block = DeviceWalks(prepared, CPU).sample(torch.tensor([0]))
     assert _differing(prepared.sample(np.array([0])), host_block(block)) == []
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
-@pytest.mark.parametrize("law", [grf.Stratified(0.2), grf.Antithetic(0.2)], ids=repr)
+@pytest.mark.parametrize("law", [grf.sampling.Stratified(0.2), grf.sampling.Antithetic(0.2)], ids=repr)
 def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, law, monkeypatch):
     prepared = grf.RandomWalks(8, law, directions=directions).prepare(_graph("weighted"), 5)
     walks, sources = DeviceWalks(prepared, CPU), torch.arange(40).flip(0)
@@ -131,7 +131,7 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
 def test_another_seed_and_any_changed_counter_word_are_noticed(directions, monkeypatch):
-    sampler = grf.RandomWalks(8, grf.Stratified(0.2), directions=directions)
+    sampler = grf.RandomWalks(8, grf.sampling.Stratified(0.2), directions=directions)
     graph, sources = _graph("weighted"), np.arange(40)
     prepared = sampler.prepare(graph, 5)
     expected = prepared.sample(sources)
@@ -322,13 +322,13 @@ class _Peak(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("law", "n_walks"),
     [
-        (grf.Stratified(0.1), 4),
-        (grf.Stratified(0.1), 32),
-        (grf.Stratified(0.5), 32),
-        (grf.Antithetic(0.1), 32),
-        (grf.Antithetic(0.5), 32),
-        (grf.Truncated(1), 8),
-        (grf.Truncated(8), 32),
+        (grf.sampling.Stratified(0.1), 4),
+        (grf.sampling.Stratified(0.1), 32),
+        (grf.sampling.Stratified(0.5), 32),
+        (grf.sampling.Antithetic(0.1), 32),
+        (grf.sampling.Antithetic(0.5), 32),
+        (grf.sampling.Truncated(1), 8),
+        (grf.sampling.Truncated(8), 32),
     ],
 )
 def test_the_memory_foreseen_is_what_is_taken_or_little_more(expander, law, n_walks, directions, monkeypatch):
@@ -350,7 +350,7 @@ def test_coupled_lengths_of_several_sources_warn_of_nothing():
     torch.set_warn_always(True)  # else torch warns once in a process
     try:
         graph = grf.from_edges([0, 1, 2], [1, 2, 0])
-        for law in (grf.SigmaCoupled(0.1), grf.Stratified(0.1), grf.Antithetic(0.1)):
+        for law in (grf.sampling.SigmaCoupled(0.1), grf.sampling.Stratified(0.1), grf.sampling.Antithetic(0.1)):
             sampler = grf.RandomWalks(law.group if law.group > 1 else 4, law)
             grf.sample_features(graph, sampler, seed=0, engine="torch")
     finally:

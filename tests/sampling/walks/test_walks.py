@@ -99,14 +99,14 @@ def _lengths(law: LengthLaw, n_walks: int, sources: int) -> np.ndarray:
 
 
 def test_antithetic_walks_never_end_together_below_one_half():
-    pairs = _lengths(grf.Antithetic(0.3), 2, 4000)
+    pairs = _lengths(grf.sampling.Antithetic(0.3), 2, 4000)
     assert (pairs[:, 0] != pairs[:, 1]).all()
-    independent = _lengths(grf.IID(0.3), 2, 4000)
+    independent = _lengths(grf.sampling.IID(0.3), 2, 4000)
     assert (independent[:, 0] == independent[:, 1]).mean() > 0.1
 
 
 def test_stratified_lengths_fall_one_into_each_quantile():
-    law = grf.Stratified(0.2)
+    law = grf.sampling.Stratified(0.2)
     n_walks = 8
     drawn = np.sort(_lengths(law, n_walks, 500), axis=1)
     table = np.append(law.survival.table, 0.0)
@@ -120,7 +120,7 @@ def test_stratified_lengths_fall_one_into_each_quantile():
 def test_sigma_coupled_lengths_lie_in_the_matched_tiles():
     order = 5
     permutation = np.array([4, 2, 0, 1, 3])
-    law = grf.SigmaCoupled(Survival.geometric(0.05), grf.Coupling(permutation))
+    law = grf.sampling.SigmaCoupled(Survival.geometric(0.05), grf.sampling.Coupling(permutation))
     drawn = _lengths(law, 2, 3000)
     table = np.append(law.survival.table, 0.0)
     ends = np.array([np.count_nonzero(table[1:] > 1 - q / order) for q in range(order)] + [table.size])
@@ -131,13 +131,13 @@ def test_sigma_coupled_lengths_lie_in_the_matched_tiles():
         second = (drawn[:, 1] >= ends[partner]) & (drawn[:, 1] <= ends[partner + 1])
         matched |= first & second
     assert matched.all()
-    unmatched = _lengths(grf.IID(0.05), 2, 3000)
+    unmatched = _lengths(grf.sampling.IID(0.05), 2, 3000)
     inside = (unmatched[:, 0] <= ends[1]) & (unmatched[:, 1] >= ends[4])
     assert inside.mean() < 0.1
 
 
 def test_lengths_of_different_sources_are_independent_and_of_one_pair_are_not():
-    drawn = _lengths(grf.Stratified(0.2), 2, 20_000).astype(float)
+    drawn = _lengths(grf.sampling.Stratified(0.2), 2, 20_000).astype(float)
     within = np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]
     between = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
     assert within < -0.3
@@ -160,7 +160,7 @@ def test_sort_words_is_a_stable_sort_by_the_bits_that_it_is_given(n, n_bits, low
 @pytest.mark.parametrize("n_walks", [1, 6, 300])
 def test_sources_that_advance_together_leave_what_each_leaves_alone(weighted_graph, stratified, n_walks):
     arrays = transitions(weighted_graph.walk_adjacency("normalized"))
-    law = grf.Stratified(0.2)
+    law = grf.sampling.Stratified(0.2)
     sources = np.array([3, 0, 0, 5, 1, 2, 7], np.int64)  # a node may come twice
     records = []
     for batch in (1, 2, 3, MOST_TOGETHER // n_walks):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching import pagerank_cost as module
-from graphrf.matching.linear import solve_linear
-from graphrf.matching.pagerank_cost import pagerank_cost
+from graphrf.couplings import pagerank_cost as module
+from graphrf.couplings.linear import solve_linear
+from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.walks.runs import batch_measures
@@ -99,7 +99,7 @@ def test_the_estimator_has_the_predicted_mean_squared_error(make_graph, coupled)
     graph, survival = make_graph(), Survival.geometric(0.3)
     permutation = solve_linear(pagerank_cost(graph, survival, 10, rng=rng()))
     problem = make_problem(graph, 0.3, None)
-    law = length_law(grf.Coupling(permutation) if coupled else "iid", 0.3, "endpoints")
+    law = length_law(grf.sampling.Coupling(permutation) if coupled else "iid", 0.3, "endpoints")
     truth = lossy_measure(graph, 0.3)
 
     def draw(index, n):

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
-from graphrf.matching import multiway
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.linear import fourth_powers, solve_linear, spectral_cost
-from graphrf.matching.multiway import multiway_cost, solve_multiway
-from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.couplings import multiway
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.linear import fourth_powers, solve_linear, spectral_cost
+from graphrf.couplings.multiway import multiway_cost, solve_multiway
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks import loops
 from graphrf.sampling.walks.lengths import Survival
@@ -169,7 +169,12 @@ def integrated_survival(monkeypatch, permutations, survival):
         for low, high in itertools.pairwise(cuts):
             state.x = (low + high) / 2
             loops.draw_lengths.py_func(
-                np.uint64(0), int(grf.SigmaCoupled.rule), survival.table, permutations, np.uint64(0), lengths
+                np.uint64(0),
+                int(grf.sampling.SigmaCoupled.rule),
+                survival.table,
+                permutations,
+                np.uint64(0),
+                lengths,
             )
             for walker, length in enumerate(lengths):
                 reached[walker, : length + 1] += (high - low) / order
@@ -198,7 +203,7 @@ def test_every_walker_has_the_laws_marginal_exactly(monkeypatch, survival, n_wal
 
 def four_walkers(graph, permutations, directions):
     """Draws of projections of Phi and of the Gram matrix without its diagonal, and their means."""
-    law = grf.SigmaCoupled(0.2, grf.Coupling(np.tile(np.arange(permutations.shape[1]), (3, 1))))
+    law = grf.sampling.SigmaCoupled(0.2, grf.sampling.Coupling(np.tile(np.arange(permutations.shape[1]), (3, 1))))
     permutations = np.array(permutations, order="C")
     permutations.setflags(write=False)  # as a coupling holds them
     object.__setattr__(law.coupling, "permutations", permutations)  # past the check of the marginals

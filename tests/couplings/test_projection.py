@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching.exhaustive import solve_exhaustive
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.projection import projected_form, projection_candidates
-from graphrf.matching.quadratic import spectral_form
-from graphrf.matching.quantiles import tile_modulations, tile_spectra
+from graphrf.couplings.exhaustive import solve_exhaustive
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.projection import projected_form, projection_candidates
+from graphrf.couplings.quadratic import spectral_form
+from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from tests.support.sequential import assert_unbiased
@@ -90,8 +90,10 @@ def test_projection_candidates_gain_nearly_all_that_permutations_can(spectrum):
 
 def test_a_search_by_projections_records_the_true_cost_and_nears_the_exact_search():
     graph = erdos_renyi(20, 0.2, seed=1)
-    exact = grf.learn_coupling(graph, KERNEL, p_halt=0.3, order=7, solver="quadratic")
-    projected = grf.learn_coupling(graph, KERNEL, p_halt=0.3, order=7, solver="quadratic", projections=2000)
+    exact = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.3, order=7, solver="quadratic")
+    projected = grf.couplings.learn_coupling(
+        graph, KERNEL, p_halt=0.3, order=7, solver="quadratic", projections=2000
+    )
     assert projected.projections == 2000
     assert projected.cost_before == exact.cost_before
     survival = Survival.geometric(0.3)

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.matching import quantiles
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
-from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra, tile_survival
+from graphrf.couplings import quantiles
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.couplings.pagerank_cost import pagerank_cost
+from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_spectra, tile_survival
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 from tests.support.sequential import assert_unbiased
@@ -152,7 +152,7 @@ def test_sampled_pairs_average_to_the_mean_over_all(graph):
     sources, targets = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
     products = tile_products(coefficients, graph.walk_matrix(), sources, targets)
     each = np.array([pair_cost(product[None]).sum() / 8 for product in products])
-    sampled = grf.learn_coupling(graph, KERNEL, p_halt=0.4, order=8, pairs=2000, seed=1)
+    sampled = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.4, order=8, pairs=2000, seed=1)
     assert abs(sampled.cost_before - each.mean()) < 5 * each.std() / np.sqrt(2000)
 
 
@@ -163,7 +163,7 @@ def test_lanczos_gives_the_cost_of_the_dense_spectrum_on_a_large_graph():
     eigenvalues = np.linalg.eigvalsh(graph.walk_matrix().toarray())
     dense = spectral_cost(tile_spectra(coefficients, eigenvalues), np.full(2000, 1 / 2000))
     best = linear_cost(dense, solve_linear(dense))
-    coupling = grf.learn_coupling(graph, KERNEL, p_halt=0.3, order=20)
+    coupling = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.3, order=20)
     assert coupling.cost_after == pytest.approx(best, rel=0.01)
     assert coupling.cost_before == pytest.approx(dense.sum() / 20, rel=0.01)
     # Beside its own record, the coupling is as good: its cost by the dense spectrum.
@@ -249,7 +249,7 @@ def test_tile_averages_agree_with_simulated_walks(karate, tile):
 def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(graph, arguments, equation):
     order = 6
     survival = Survival.geometric(0.4)
-    coupling = grf.learn_coupling(graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments)
+    coupling = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments)
     coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
     walk = graph.walk_matrix().toarray()
     psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
@@ -281,7 +281,7 @@ def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(grap
 def test_pagerank_couplings_minimise_eq_82_on_directed_graphs_too():
     rng = np.random.default_rng(2)
     graph = grf.Graph(rng.random((9, 9)) < 0.3, directed=True)
-    coupling = grf.learn_coupling(graph, p_halt=0.2, order=5, objective="pagerank")
+    coupling = grf.couplings.learn_coupling(graph, p_halt=0.2, order=5, objective="pagerank")
     cost = pagerank_cost(graph, Survival.geometric(0.2), 5, rng=rng)
     best = min(linear_cost(cost, np.array(sigma)) for sigma in itertools.permutations(range(5)))
     assert coupling.cost_after == pytest.approx(best, rel=1e-12)
@@ -290,14 +290,14 @@ def test_pagerank_couplings_minimise_eq_82_on_directed_graphs_too():
 
 
 def test_learned_couplings_record_how_they_were_found(graph):
-    coupling = grf.learn_coupling(graph, grf.Diffusion(1.0), p_halt=0.5, order=10)
+    coupling = grf.couplings.learn_coupling(graph, grf.Diffusion(1.0), p_halt=0.5, order=10)
     assert coupling.order == 10
     assert coupling.n_walkers == 2
     assert coupling.cost_after < coupling.cost_before
     assert coupling.p_halt == 0.5
     assert "Diffusion" in coupling.kernel
     assert "20 nodes" in coupling.graph
-    assert grf.SigmaCoupled(coupling).p_halt == 0.5
+    assert grf.sampling.SigmaCoupled(coupling).p_halt == 0.5
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_learned_couplings_record_how_they_were_found(graph):
     ],
 )
 def test_records_of_every_solver_go_to_json_and_back(graph, arguments):
-    coupling = grf.learn_coupling(graph, order=5, **arguments)
-    again = grf.Coupling.from_json(coupling.to_json())
+    coupling = grf.couplings.learn_coupling(graph, order=5, **arguments)
+    again = grf.sampling.Coupling.from_json(coupling.to_json())
     for field in dataclasses.fields(coupling):
         if field.name != "permutations":
             assert getattr(again, field.name) == getattr(coupling, field.name), field.name
@@ -324,14 +324,16 @@ def test_records_of_every_solver_go_to_json_and_back(graph, arguments):
     assert again.seed == arguments.get("seed", 0)
     assert (again.law != "") == ("p_halt" in arguments)
     assert not math.isnan(again.cost_before)
-    assert np.array_equal(grf.learn_coupling(graph, order=5, **arguments).permutations, coupling.permutations)
+    assert np.array_equal(
+        grf.couplings.learn_coupling(graph, order=5, **arguments).permutations, coupling.permutations
+    )
 
 
 def test_walks_come_in_groups_as_large_as_the_coupling():
-    coupling = grf.learn_coupling(order=5, n_walkers=3)
-    assert grf.RandomWalks(n_walks=6, lengths=grf.SigmaCoupled(coupling)).lengths.group == 3
+    coupling = grf.couplings.learn_coupling(order=5, n_walkers=3)
+    assert grf.RandomWalks(n_walks=6, lengths=grf.sampling.SigmaCoupled(coupling)).lengths.group == 3
     with pytest.raises(ValueError, match="multiple of 3"):
-        grf.RandomWalks(n_walks=4, lengths=grf.SigmaCoupled(coupling))
+        grf.RandomWalks(n_walks=4, lengths=grf.sampling.SigmaCoupled(coupling))
 
 
 @pytest.mark.parametrize(
@@ -366,4 +368,4 @@ def test_walks_come_in_groups_as_large_as_the_coupling():
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        grf.learn_coupling(**arguments)
+        grf.couplings.learn_coupling(**arguments)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.matching.linear import fourth_powers, solve_linear
+from graphrf.couplings.linear import fourth_powers, solve_linear
 
 # A smaller relative gain is rounding: sweeping for it might never end.
 _LEAST_GAIN = 1e-12

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.matching.quantiles import tile_survival
 from graphrf.sampling.walks.lengths import Survival
 
 # Up to so many nodes every source is used; beyond, as many as so many multiply-adds allow, but never fewer than
@@ -70,7 +70,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     >>> import numpy as np
     >>> import graphrf as grf
     >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
-    >>> cost = pagerank_cost(star, grf.Survival([1.0, 0.5]), 2, rng=np.random.default_rng(0))
+    >>> cost = pagerank_cost(star, grf.sampling.Survival([1.0, 0.5]), 2, rng=np.random.default_rng(0))
     >>> cost    # the first tile stays at its node, the second makes one step
     array([[3. , 0. ],
            [0. , 2.5]])

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf.matching.linear import solve_linear
-from graphrf.matching.quadratic import QuadraticCost, quadratic_form, symmetric_vector, tile_basis
+from graphrf.couplings.linear import solve_linear
+from graphrf.couplings.quadratic import QuadraticCost, quadratic_form, symmetric_vector, tile_basis
 
 # Projections drawn at a time.
 _BLOCK = 2_048

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.matching.exhaustive import solve_exhaustive
-from graphrf.matching.learn import erdos_renyi
-from graphrf.matching.linear import linear_cost, solve_linear, spectral_cost
-from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
-from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
+from graphrf.couplings.exhaustive import solve_exhaustive
+from graphrf.couplings.learn import erdos_renyi
+from graphrf.couplings.linear import linear_cost, solve_linear, spectral_cost
+from graphrf.couplings.quadratic import QuadraticCost, local_search, pair_form, spectral_form
+from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
 
@@ -24,7 +24,7 @@ KERNELS = {
     "regularized": grf.RegularizedLaplacian(1.0, 2),
     "diffusion": grf.Diffusion(2.0),
     "combinatorial": grf.RegularizedLaplacian(0.7, 2, laplacian="combinatorial"),
-    "signed": grf.PowerSeries(modulation=[0.2, 1.0, -1.0, 0.5]),
+    "signed": grf.kernels.PowerSeries(modulation=[0.2, 1.0, -1.0, 0.5]),
 }
 
 
@@ -95,8 +95,8 @@ def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(
     graph, kernel, order, p_halt, pairs
 ):
     settings = {"p_halt": p_halt, "order": order, "pairs": pairs, "seed": 4}
-    quadratic = grf.learn_coupling(graph, kernel, solver="quadratic", **settings)
-    exhaustive = grf.learn_coupling(graph, kernel, solver="exhaustive", **settings)
+    quadratic = grf.couplings.learn_coupling(graph, kernel, solver="quadratic", **settings)
+    exhaustive = grf.couplings.learn_coupling(graph, kernel, solver="exhaustive", **settings)
     assert exhaustive.cost_before == quadratic.cost_before
     # The cost itself hardly varies, so 2 % are asked of what there is to gain as well.
     excess = quadratic.cost_after - exhaustive.cost_after

@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.couplings.exhaustive import LARGEST_ORDER, solve_exhaustive
+from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.couplings.multiway import multiway_cost, solve_multiway
+from graphrf.couplings.pagerank_cost import pagerank_cost
+from graphrf.couplings.projection import projected_form, projection_candidates
+from graphrf.couplings.quadratic import QuadraticCost, local_search, pair_form, spectral_form
+from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_spectra
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.named import RegularizedLaplacian
-from graphrf.matching.exhaustive import LARGEST_ORDER, solve_exhaustive
-from graphrf.matching.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
-from graphrf.matching.multiway import multiway_cost, solve_multiway
-from graphrf.matching.pagerank_cost import pagerank_cost
-from graphrf.matching.projection import projected_form, projection_candidates
-from graphrf.matching.quadratic import QuadraticCost, local_search, pair_form, spectral_form
-from graphrf.matching.quantiles import tile_modulations, tile_products, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.coupling import Coupling
 from graphrf.sampling.walks.lengths import Survival
@@ -133,11 +133,11 @@ def learn_coupling(
     Examples
     --------
     >>> import graphrf as grf
-    >>> coupling = grf.learn_coupling(p_halt=0.3, order=10)
+    >>> coupling = grf.couplings.learn_coupling(p_halt=0.3, order=10)
     >>> coupling.cost_after < coupling.cost_before
     True
-    >>> lengths = grf.SigmaCoupled(coupling)
-    >>> grf.learn_coupling(p_halt=0.3, order=8, n_walkers=4).permutations.shape
+    >>> lengths = grf.sampling.SigmaCoupled(coupling)
+    >>> grf.couplings.learn_coupling(p_halt=0.3, order=8, n_walkers=4).permutations.shape
     (3, 8)
     """
     order = checks.integer("order", order, low=2, high=1_000)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from graphrf.matching.quadratic import QuadraticCost
+from graphrf.couplings.quadratic import QuadraticCost
 
 LARGEST_ORDER = 9
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
-    from graphrf.matching.learn import learn_coupling as learn_coupling
+    from graphrf.couplings.learn import learn_coupling as learn_coupling
     from graphrf.sampling.walks.coupling import shipped_coupling as shipped_coupling
 
 __getattr__, __dir__, __all__ = lazy.attach(

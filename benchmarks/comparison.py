@@ -133,11 +133,12 @@ def data_of(case: str, n_nodes: int, share: float = 0.1) -> Data:
     return Data(case, graph, scale, nodes, y, asked, truth[asked])
 
 
-def regressor(data: Data, **options: Any) -> tuple[Any, Any]:
+def regressor(data: Data, method: str, **options: Any) -> tuple[Any, Any]:
     import graphrf as grf
 
     known = {"kernel": kernel_of(data.case), "optimize": False, "output_scale": data.scale, "noise": NOISE**2}
-    gp = grf.GraphGPRegressor(data.graph, normalize=False, mean="zero", **known, **options)
+    numerics = grf.gp.Numerics(normalize=False, **options)
+    gp = grf.GraphGPRegressor(data.graph, method=method, mean="zero", seed=0, numerics=numerics, **known)
     return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
 
 

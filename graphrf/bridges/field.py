@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.bridges.covariances import Covariance, Mixtures, Powers
+from graphrf.bridges.covariances import FieldCovariance, Mixtures, Powers
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.areal import BYM2, CAR
 from graphrf.kernels.kernel import Kernel, require_kernel
@@ -78,7 +78,7 @@ class SparseField:
         self.free = known if free is None else tuple(free)
         self.names = (*self.free, "sd")
         self._shared = (Mixtures if isinstance(kernel, BYM2) else Powers)(graph, kernel)
-        self._last: tuple[Kernel, Covariance] | None = None
+        self._last: tuple[Kernel, FieldCovariance] | None = None
         self._warned = False
         seconds = 2 * self._shared.pencil.elimination.seconds
         if seconds > _SLOW:
@@ -120,7 +120,7 @@ class SparseField:
         sd = checks.number("sd", float(values[-1]), low=0, include_low=False)
         return np.ascontiguousarray(sd * self._covariance(self._kernel(values)).draws(rng, n).T)
 
-    def _at(self, x: np.ndarray, values: np.ndarray) -> tuple[float, Covariance, np.ndarray] | None:
+    def _at(self, x: np.ndarray, values: np.ndarray) -> tuple[float, FieldCovariance, np.ndarray] | None:
         """log p(x), K and K^-1 x; None where p is 0."""
         if x.shape != (self.n_nodes,) or values.shape != (len(self.names),):
             shapes = f"({self.n_nodes},) and ({len(self.names)},), got {x.shape} and {values.shape}"
@@ -147,7 +147,7 @@ class SparseField:
         given = zip(self.free, values[:-1], strict=True)
         return self.kernel.replace(**{name: float(value) for name, value in given})
 
-    def _covariance(self, kernel: Kernel) -> Covariance:
+    def _covariance(self, kernel: Kernel) -> FieldCovariance:
         """K, kept until there is another: replaced as one, for threads."""
         last = self._last
         if last is None or last[0] != kernel:

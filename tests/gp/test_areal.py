@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from sklearn.base import clone
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.likelihood_search import Block, LikelihoodSearch, precision_divisor
+from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, TrainingBlock, precision_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
@@ -144,7 +144,7 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
     dense = LikelihoodSearch(
-        [Block(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
+        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
         precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
     )  # fmt: skip
     for ours, theirs in zip(search.negative(point), dense.negative(point), strict=True):

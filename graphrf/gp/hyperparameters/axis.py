@@ -16,7 +16,7 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 
 @dataclass(frozen=True)
-class Axis:
+class KernelAxis:
     """A kernel and the hyperparameter of it that varies on the grid."""
 
     kernel: Kernel
@@ -27,7 +27,9 @@ class Axis:
     is_cut: bool  # longer lengthscales are not served
 
     @classmethod
-    def of(cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]) -> Axis:
+    def of(
+        cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]
+    ) -> KernelAxis:
         """The lengthscale, up to the longest that is served, or a share, if it is to be trained."""
         unit = lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
         end, is_cut = LENGTHSCALES[1] * unit, False
@@ -41,7 +43,7 @@ class Axis:
         others = tuple(own for own in names if own != name)
         return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
 
-    def at(self, kernel: Kernel) -> Axis:
+    def at(self, kernel: Kernel) -> KernelAxis:
         """This axis of a kernel whose other hyperparameters are known."""
         return replace(self, kernel=kernel, others=())
 

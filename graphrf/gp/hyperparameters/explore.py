@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.grid import (
     Axes,
@@ -55,7 +55,7 @@ _AXES = Axes(
 class _Evaluated(NamedTuple):
     """A kernel on its grid, with the log likelihood and posterior, shape (values of its hyperparameter, cells)."""
 
-    axis: Axis
+    axis: KernelAxis
     kernels: list[Kernel]
     divisors: np.ndarray
     log_likelihood: np.ndarray
@@ -187,14 +187,14 @@ class _Exploration:
 
     def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
         """A kernel; of several hyperparameters to be trained all but one are first set to the mode."""
-        axis = Axis.of(self._problem.graph, kernel, names, grams.longest)
+        axis = KernelAxis.of(self._problem.graph, kernel, names, grams.longest)
         found = self._along(axis, grams)
         if axis.others and np.isfinite(found.log_posterior).any():
             mode = find_mode(self._problem, self._route, axis, self._starts(found), grams, self._step)
             found = self._along(axis.at(mode.best.kernel), grams)
         return found
 
-    def _along(self, axis: Axis, grams: Grams) -> _Evaluated:
+    def _along(self, axis: KernelAxis, grams: Grams) -> _Evaluated:
         kernels = axis.kernels
         matrices = grams.many(kernels)
         divisors = self._divisors(kernels, matrices)

@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
@@ -69,11 +69,11 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     with linear_algebra(max(block.size for block in nodes), problem.n_threads):
         if problem.averages:
-            return _Exploration(problem, route, nodes, step).result()
+            return _LatentExploration(problem, route, nodes, step).result()
         return _mode(problem, route, nodes, step)
 
 
-def _space(problem: LatentProblem, axis: Axis) -> LatentSpace:
+def _space(problem: LatentProblem, axis: KernelAxis) -> LatentSpace:
     """Coordinates of the hyperparameters of a kernel."""
     kernel = axis.kernel
     unit = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
@@ -102,7 +102,7 @@ class _Sample(NamedTuple):
         return self.spaces[k].model(vector[: len(self.spaces[k].names)])
 
 
-class _Exploration:
+class _LatentExploration:
     """The samples of all kernels of a problem."""
 
     def __init__(
@@ -137,16 +137,16 @@ class _Exploration:
                 break
         return sample
 
-    def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> Axis:
+    def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
         """A kernel whose hyperparameters without a prior are at the mode, and the one that is sampled."""
         problem = self._problem
-        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         if axis.others:
             exact = self._route.exact_grams(grams, kernel, self._nodes, problem.seed)
             axis = axis.at(_block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel)
-        return Axis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
+        return KernelAxis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
 
-    def _sampled(self, grams: Grams, axes: Sequence[Axis]) -> _Sample:
+    def _sampled(self, grams: Grams, axes: Sequence[KernelAxis]) -> _Sample:
         spaces = [_space(self._problem, axis) for axis in axes]
         n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
         rng = np.random.default_rng([self._problem.seed, 4])
@@ -213,7 +213,7 @@ class _Exploration:
         return self._rough(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
-    def _at_end(axis: Axis, vector: np.ndarray) -> bool:
+    def _at_end(axis: KernelAxis, vector: np.ndarray) -> bool:
         """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5 of it."""
         return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
 
@@ -368,7 +368,7 @@ def _kernel_mode(
     for grams in route.grams([member], nodes, problem.seed):
         if set(names) - {"lengthscale", *kernel.shares}:
             grams = route.exact_grams(grams, kernel, nodes, problem.seed)
-        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         mode = _block_mode(problem, route, axis, nodes, grams, step, start)
         start = mode.model
         if not axis.is_cut or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]:
@@ -381,7 +381,7 @@ def _kernel_mode(
 def _block_mode(
     problem: LatentProblem,
     route: Route,
-    axis: Axis,
+    axis: KernelAxis,
     nodes: Sequence[np.ndarray],
     grams: Grams,
     step: Step | None,
@@ -400,7 +400,7 @@ def _exact_mode(
 ) -> LatentMode:
     """The mode by the evidence of all observations with a sparse precision."""
     own = precision.with_kernel(mode.model.kernel)
-    axis = Axis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
+    axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
     divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
     evidence = SparseEvidence(own, problem.responses, divisor, problem.spread, problem.likelihood.unknown, step)
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])

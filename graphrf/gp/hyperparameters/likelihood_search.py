@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from graphrf.gp.hyperparameters.marginal_likelihood import Likelihood, log_marginal_likelihood
+from graphrf.gp.hyperparameters.marginal_likelihood import MarginalLikelihood, log_marginal_likelihood
 from graphrf.gp.hyperparameters.parameters import NOISES, OUTPUT_SCALES, Parameters
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -27,7 +27,7 @@ Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
 """Divides K before the output scale multiplies it; returned with its derivatives in the named parameters."""
 
 
-class Block(NamedTuple):
+class TrainingBlock(NamedTuple):
     """Observations that training sees together, and K at their nodes."""
 
     gram: Gram
@@ -50,7 +50,7 @@ class LikelihoodResult(NamedTuple):
 class LikelihoodSearch:
     """The search for the largest marginal likelihood times prior; blocks are independent but for their mean."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[TrainingBlock]
     parameters: Parameters
     output_scale: float | None  # None trains it
     noise: float | None  # None trains it
@@ -174,7 +174,7 @@ class LikelihoodSearch:
 
     def _likelihood(
         self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
-    ) -> Likelihood:
+    ) -> MarginalLikelihood:
         """The likelihood, with derivatives in the named parameters unless there are None."""
         return log_marginal_likelihood(
             [matrix for matrix, _ in given], [block.observations for block in self.blocks],

@@ -13,7 +13,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import least_squares_mean
 
 
-class Likelihood(NamedTuple):
+class MarginalLikelihood(NamedTuple):
     """The log marginal likelihood and its gradient.
 
     Attributes
@@ -42,7 +42,7 @@ def log_marginal_likelihood(
     scale: float,
     noise: float,
     derivatives: Sequence[Sequence[np.ndarray]] = (),
-) -> Likelihood:
+) -> MarginalLikelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, scale K), summed over outputs, by Cholesky.
 
     With A = scale K + noise diag(1 / counts) and r = y_bar - H b, each output contributes
@@ -88,4 +88,4 @@ def log_marginal_likelihood(
         weights = 0.5 * np.square(solved).sum(axis=1) - p * np.diagonal(triangle)
         extra = p * (block.n_total - block.nodes.size)
         log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (block.within / noise - extra)
-    return Likelihood(value, mean, log_scale, log_noise, slopes)
+    return MarginalLikelihood(value, mean, log_scale, log_noise, slopes)

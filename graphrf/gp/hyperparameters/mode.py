@@ -9,13 +9,13 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.likelihood_search import (
-    Block,
     Divisor,
     LikelihoodResult,
     LikelihoodSearch,
+    TrainingBlock,
     precision_divisor,
     spectral_divisor,
     unit_divisor,
@@ -44,7 +44,7 @@ class Mode(NamedTuple):
 def find_mode(
     problem: NormalProblem,
     route: Route,
-    axis: Axis,
+    axis: KernelAxis,
     starts: Sequence[Hyperparameters],
     grams: Grams,
     step: Step | None,
@@ -85,14 +85,14 @@ def find_mode(
     return Mode(Hyperparameters(found.kernel, amplitude, scale, found.noise, 1.0), found.converged)
 
 
-def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[Block]:
+def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[TrainingBlock]:
     """Up to `max_train` observed nodes together, or blocks of 250 of them."""
     observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
     size = most if observed.size <= most else min(BLOCK, most)
     rng = np.random.default_rng(problem.seed)
     nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     exact = route.exact_grams(grams, kernel, nodes, problem.seed)
-    return [Block(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
+    return [TrainingBlock(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
 
 
 def mode_divisor(
@@ -109,7 +109,7 @@ def mode_divisor(
     return spectral_divisor(points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale)
 
 
-def _warn_of_bounds(axis: Axis, found: LikelihoodResult) -> None:
+def _warn_of_bounds(axis: KernelAxis, found: LikelihoodResult) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
     order = "are nodes and y in the same order?"
     reasons = {

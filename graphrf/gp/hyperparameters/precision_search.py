@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, Matrices
-from graphrf.gp.hyperparameters.marginal_likelihood import Likelihood
+from graphrf.gp.hyperparameters.marginal_likelihood import MarginalLikelihood
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import least_squares_mean
 from graphrf.kernels.kernel import Kernel
@@ -21,7 +21,7 @@ def precision_likelihood(
     amplitude: float,
     noise: float,
     names: Sequence[str] | None = None,
-) -> Likelihood:
+) -> MarginalLikelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its gradient.
 
     With P, A and f_hat as in `PrecisionPosterior`,
@@ -55,7 +55,7 @@ def precision_likelihood(
     log_determinant = factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
     value = -0.5 * (signal + error) - 0.5 * p * log_determinant + float(observations.log_constant(noise))
     if names is None:
-        return Likelihood(value, mean, 0.0, 0.0, np.zeros(0))
+        return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
     share = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
     log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - share))
     slopes = []
@@ -63,7 +63,7 @@ def precision_likelihood(
         change = precision.derivative(name)
         traces = factor.trace(change) - precision.trace_of_derivative(name)
         slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
-    return Likelihood(value, mean, 0.5 * (signal - p * share), log_noise, np.array(slopes))
+    return MarginalLikelihood(value, mean, 0.5 * (signal - p * share), log_noise, np.array(slopes))
 
 
 class PrecisionSearch(LikelihoodSearch):
@@ -79,7 +79,7 @@ class PrecisionSearch(LikelihoodSearch):
 
     def _likelihood(
         self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
-    ) -> Likelihood:
+    ) -> MarginalLikelihood:
         try:
             precision = self._precision.with_kernel(kernel)
         except ValueError as error:  # numerically singular

@@ -65,7 +65,7 @@ class Search:
         )
 
     def at(self, vector: np.ndarray) -> Any:
-        """The approximation at a vector: `Mode` or `Moments`."""
+        """The approximation at a vector: `LaplaceMode` or `Moments`."""
         if self.step is not None:
             self.step()
         n = len(self.joint.parameters)

@@ -23,7 +23,7 @@ from scipy.special import factorial
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
-from graphrf.gp.terms.joint import Joint, JointFactor, Prior
+from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
 # Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
 # is so small.
@@ -69,13 +69,13 @@ def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: floa
     )  # fmt: skip
 
 
-class Mode(NamedTuple):
+class LaplaceMode(NamedTuple):
     """The posterior mode for known hyperparameters."""
 
     z: np.ndarray
     at: Derivatives  # derivatives of the log densities
     weights: np.ndarray  # W
-    prior: Prior
+    prior: JointPrecision
     factor: JointFactor  # of P
     log_evidence: float
 
@@ -85,8 +85,8 @@ class Mode(NamedTuple):
 
 
 def found(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Mode | None = None
-) -> Mode:
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: LaplaceMode | None = None
+) -> LaplaceMode:
     """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
@@ -125,10 +125,12 @@ def found(
     weights = _weights(own, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
-    return Mode(z, own, weights, prior, factor, evidence)
+    return LaplaceMode(z, own, weights, prior, factor, evidence)
 
 
-def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: Mode) -> np.ndarray:
+def gradient(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: LaplaceMode
+) -> np.ndarray:
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
@@ -149,14 +151,14 @@ def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarra
     return np.array(slopes)
 
 
-def coefficient_gradient(joint: Joint, design: np.ndarray, mode: Mode) -> np.ndarray:
+def coefficient_gradient(joint: Joint, design: np.ndarray, mode: LaplaceMode) -> np.ndarray:
     """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
     s = mode.factor.variances(joint.observed) * -mode.at.third
     inner = s - mode.weights * (joint.a @ _pull(joint, mode))
     return np.asarray(design.T @ (mode.at.first - 0.5 * inner))
 
 
-def _pull(joint: Joint, mode: Mode) -> np.ndarray:
+def _pull(joint: Joint, mode: LaplaceMode) -> np.ndarray:
     """P^-1 A^T s with s_i = v_i dW_i / d eta_i."""
     s = mode.factor.variances(joint.observed) * -mode.at.third
     return mode.factor.solve(joint.a.T @ s)

@@ -24,7 +24,7 @@ from graphrf.gp.posterior.approximation.expectation import (
     approximate,
     independent_sites,
 )
-from graphrf.gp.terms.joint import Joint, JointFactor, Prior
+from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
 # The smallest precision of a site that rounds begin with, beside the largest.
 _LEAST = 1e-6
@@ -35,7 +35,7 @@ _ENOUGH = 1e-3
 class JointPrior:
     """The prior of eta = A z at the observations, as expectation propagation conditions it."""
 
-    def __init__(self, joint: Joint, prior: Prior) -> None:
+    def __init__(self, joint: Joint, prior: JointPrecision) -> None:
         self._joint, self._prior = joint, prior
         self.mean: np.ndarray
         self.factor: JointFactor

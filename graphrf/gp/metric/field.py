@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.metric.piece_precision import piece_precisions
-from graphrf.gp.metric.pieces import Pieces
+from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products
@@ -66,7 +66,7 @@ class EdgeStates:
     rest: np.ndarray  # (entries,) added by stationary ends
 
     @classmethod
-    def of(cls, pieces: Pieces, alpha: int, ends: str) -> EdgeStates:
+    def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
         """The free variables of a field of this order."""
         n, m = pieces.n_nodes, pieces.src.size
         vertex = np.concatenate([pieces.src, pieces.dst])  # of each end: the first ends of pieces, then the last
@@ -113,7 +113,7 @@ class EdgePrecision:
     ("free"). ValueError if Q is numerically singular. `graphrf.gp.metric.piece_precision` has the equations.
     """
 
-    def __init__(self, pieces: Pieces, kernel: EdgeKernel, ends: str) -> None:
+    def __init__(self, pieces: Subdivision, kernel: EdgeKernel, ends: str) -> None:
         self.pieces = pieces
         self.kernel = kernel
         self.states = EdgeStates.of(pieces, kernel.alpha, ends)

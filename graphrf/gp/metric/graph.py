@@ -12,7 +12,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.files.foreign import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
-from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
+from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
 from graphrf.gp.routes.rows import slices
@@ -170,7 +170,7 @@ class MetricGraph:
             )
         return self._rows(places.astype(np.float64))
 
-    def cut(self, places: Places, alpha: int = 1) -> Pieces:
+    def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
         """The edges subdivided at places, in an order that does not depend on that of the places.
 
         For a field of order 2 places move to the nearest of points that are a 500th of `road_length` apart: pieces
@@ -179,7 +179,7 @@ class MetricGraph:
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)
-        return cut(self.n_nodes, self.src, self.dst, self.length, places)
+        return subdivide(self.n_nodes, self.src, self.dst, self.length, places)
 
     def _at_nodes(self, nodes: np.ndarray) -> Places:
         return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
@@ -379,7 +379,7 @@ class MetricGraph:
         scale = checks.number("output_scale", output_scale, low=0, include_low=False)
         checks.choice("ends", ends, ENDS)
         alpha = checked_order(alpha)
-        pieces = self.cut(self.places(places), alpha)
+        pieces = self.subdivide(self.places(places), alpha)
         return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
 
     def __repr__(self) -> str:

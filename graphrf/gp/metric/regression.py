@@ -13,9 +13,9 @@ from graphrf._base.memory import needs_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
-from graphrf.gp.metric.pieces import Pieces, Places
 from graphrf.gp.metric.saved import SavedMetric, Seen
-from graphrf.gp.metric.training import Hyperparameters, averaged, best, warn_of_no_information
+from graphrf.gp.metric.subdivision import Places, Subdivision
+from graphrf.gp.metric.training import FieldHyperparameters, averaged, best, warn_of_no_information
 from graphrf.gp.model.answers import (
     Titles,
     check_deviations,
@@ -184,10 +184,10 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self._condition_on(found, values, weights, x, single, fixed, prior)
         return self
 
-    def _checked(self) -> tuple[Hyperparameters, HyperparameterPrior]:
+    def _checked(self) -> tuple[FieldHyperparameters, HyperparameterPrior]:
         """The hyperparameters that are fixed, and the prior, once all settings are legal."""
         require_metric_graph(self.graph)
-        fixed = Hyperparameters(self.lengthscale, self.output_scale, self.noise)
+        fixed = FieldHyperparameters(self.lengthscale, self.output_scale, self.noise)
         for name, value in fixed._asdict().items():
             if value is not None:
                 fixed = fixed._replace(**{name: checks.number(name, value, low=1e-140, high=1e140)})
@@ -200,11 +200,11 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     def _condition_on(
         self, found: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
-        fixed: Hyperparameters, prior: HyperparameterPrior,
+        fixed: FieldHyperparameters, prior: HyperparameterPrior,
     ) -> None:  # fmt: skip
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
-        pieces = graph.cut(found, self.alpha)
+        pieces = graph.subdivide(found, self.alpha)
         covariates = None
         if x is not None:
             aligned = Rows(found.node.size, labels_of(x)[0], False, list)
@@ -229,7 +229,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
 
-    def _settle(self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]]) -> None:
+    def _settle(self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]]) -> None:
         """The posterior for known hyperparameters, and what it determines."""
         posterior = self._conditioned(seen, pieces, points, seen.mean.basis)
         self._seen, self._points, self._pieces, self._posterior = seen, points, pieces, posterior
@@ -243,7 +243,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self.mean_ = float(constant[0]) if seen.single else constant
 
     def _conditioned(
-        self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]], basis: np.ndarray
+        self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]], basis: np.ndarray
     ) -> PrecisionPosterior | MixturePosterior:
         """The posterior at the vertices of pieces, whose first are those that were observed."""
         where = pieces.where[: seen.places.node.size]
@@ -374,7 +374,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """The posterior where places are vertices, their distinct vertices, and which of these each place is."""
         self._check_fitted()
         asked = self.graph.places(places)
-        pieces = self.graph.cut(self._seen.places.followed_by(asked), self.alpha)
+        pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
         n_seen = self._seen.places.node.size
         seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
         mean, posterior = self._seen.mean, self._posterior

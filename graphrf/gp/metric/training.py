@@ -1,4 +1,4 @@
-"""Hyperparameters of the field along edges: of the largest posterior density, and points that stand for theirs."""
+"""Hyperparameters of a field along edges: their posterior mode, and points that represent their posterior."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUT = 1.1
 _WIDEST = 2.0
 
 
-class Hyperparameters(NamedTuple):
+class FieldHyperparameters(NamedTuple):
     """Hyperparameters of the field and its observations; None where one is trained."""
 
     lengthscale: Any
@@ -36,7 +36,7 @@ class Hyperparameters(NamedTuple):
 class Best(NamedTuple):
     """The end of a search."""
 
-    found: Hyperparameters
+    found: FieldHyperparameters
     value: float  # the log marginal likelihood there
     converged: bool
     search: PrecisionSearch
@@ -46,7 +46,7 @@ class Best(NamedTuple):
 def best(
     precision: EdgePrecision,
     observations: Observations,
-    fixed: Hyperparameters,
+    fixed: FieldHyperparameters,
     prior: HyperparameterPrior,
     length_unit: float,
     step: Step | None = None,
@@ -77,12 +77,12 @@ def best(
     _warn_of_ends(result.ends)
     kernel: Any = result.kernel
     return Best(
-        Hyperparameters(kernel.lengthscale, result.amplitude, result.noise),
+        FieldHyperparameters(kernel.lengthscale, result.amplitude, result.noise),
         result.value, result.converged, search, result.point,
     )  # fmt: skip
 
 
-def warn_of_no_information(result: Best, observations: Observations, fixed: Hyperparameters) -> None:
+def warn_of_no_information(result: Best, observations: Observations, fixed: FieldHyperparameters) -> None:
     """Warn if independent values explain the observations as well, where neither variance is known."""
     if fixed.output_scale is None and fixed.noise is None:
         noise = observations.variance() or 1.0
@@ -94,7 +94,7 @@ def warn_of_no_information(result: Best, observations: Observations, fixed: Hype
         warn_of_nothing(factor, observations.n_total)
 
 
-def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]:
+def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
     """Hyperparameters that represent their posterior to the power `temper`: the best, and two along each axis.
 
     The axes are those of the curvature at the best. Along each of them the posterior is taken as two half-normal
@@ -126,9 +126,9 @@ def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]
     return [(_hyperparameters(search, point), weight) for point, weight in zip(points, weights, strict=True)]
 
 
-def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> Hyperparameters:
+def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:
     kernel, output_scale, noise = search._model(point)
-    return Hyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
+    return FieldHyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
 
 
 def _warn_of_ends(ends: dict[str, str]) -> None:

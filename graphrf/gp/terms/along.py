@@ -14,8 +14,8 @@ from graphrf._base import checks
 from graphrf._base.rows import within
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
-from graphrf.gp.metric.pieces import Pieces
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.metric.subdivision import Subdivision
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
@@ -77,14 +77,14 @@ class Along(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.edge, self.distance)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (EdgeAxis(self, frame),)
 
 
 class EdgeStructure(Structure):
     """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
 
-    def __init__(self, pieces: Pieces, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
+    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
         self.pieces = pieces
         self.parameters = (lengthscale,)
         self._precision = EdgePrecision(pieces, EdgeKernel(lengthscale.start, alpha), ends)
@@ -113,7 +113,7 @@ class EdgeStructure(Structure):
         return self._precision
 
 
-class EdgeAxis(Axis):
+class EdgeAxis(LevelAxis):
     """Places along edges: those of the data."""
 
     def __init__(self, term: Along, frame: Any) -> None:
@@ -124,7 +124,7 @@ class EdgeAxis(Axis):
         low, high = (end * unit for end in _RANGE)
         name = f"lengthscale({term.label})"
         self._lengthscale = Parameter(name, "positive", unit, low, high, prior, ("lengthscale", id(term)))
-        self._pieces = self._cut(self.levels)
+        self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
     @property
@@ -150,7 +150,7 @@ class EdgeAxis(Axis):
         labels = [label for label in labels_in(values) if label not in known]
         if not labels:
             return super().extension(values, hyperparameters)
-        pieces = self._cut([*self.levels, *labels])
+        pieces = self._subdivided([*self.levels, *labels])
         structure = self._structure(pieces)
         nodes = self._term.streets.n_nodes
         # the vertices of the fit among those of all places
@@ -183,12 +183,12 @@ class EdgeAxis(Axis):
         assert isinstance(self.structure, EdgeStructure)
         return np.unique(self.structure.derivatives)
 
-    def _cut(self, places: Sequence[Hashable]) -> Pieces:
-        """The edges cut at places."""
+    def _subdivided(self, places: Sequence[Hashable]) -> Subdivision:
+        """The edges subdivided at places."""
         streets = self._term.streets
-        return streets.cut(streets.places(list(places)), self._term.alpha)
+        return streets.subdivide(streets.places(list(places)), self._term.alpha)
 
-    def _structure(self, pieces: Pieces) -> EdgeStructure:
+    def _structure(self, pieces: Subdivision) -> EdgeStructure:
         return EdgeStructure(pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale)
 
 

@@ -24,7 +24,7 @@ class Extension(NamedTuple):
     constraints: sp.csr_array  # C
 
 
-class Axis:
+class LevelAxis:
     """The levels of one column, their prior, and rows for data; a base class."""
 
     column: str  # of the data frame

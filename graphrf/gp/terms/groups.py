@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
 
@@ -41,11 +41,11 @@ class Groups(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.by,)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (GroupAxis(self.by, labels_in(frame[self.by])),)
 
 
-class GroupAxis(Axis):
+class GroupAxis(LevelAxis):
     """Levels without order."""
 
     def __init__(self, column: str, levels: list[Hashable]) -> None:

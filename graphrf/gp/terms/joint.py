@@ -23,7 +23,7 @@ from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 
 
-class Prior(NamedTuple):
+class JointPrecision(NamedTuple):
     """Q and log |Q| on the subspace, for known hyperparameters."""
 
     precision: sp.csr_array
@@ -73,7 +73,7 @@ class Joint:
         """A term's hyperparameters at a vector of coordinates, by name."""
         return {own.name: own.value(vector[self._place(own)]) for own in term.parameters}
 
-    def prior(self, vector: np.ndarray) -> Prior:
+    def prior(self, vector: np.ndarray) -> JointPrecision:
         """Q at a vector of coordinates."""
         blocks, total = [], -2 * float(np.log(self._deviations).sum())
         for term in self.terms:
@@ -83,7 +83,7 @@ class Joint:
             blocks.append(block if own.flat is None else block + own.flat)
             total += own.log_determinant(values) - (own.free - own.n_flat) * float(np.log(variance))
         blocks.append(sp.diags_array(self._deviations**-2.0))
-        return Prior(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
+        return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
     def slopes(self, vector: np.ndarray) -> list[Slope]:
         """The derivatives of Q in each coordinate."""
@@ -105,7 +105,7 @@ class Joint:
             result.append(Slope(sp.csr_array(matrix), total))
         return result
 
-    def posterior(self, prior: Prior, weights: np.ndarray) -> JointFactor:
+    def posterior(self, prior: JointPrecision, weights: np.ndarray) -> JointFactor:
         """The factor of P for weights of the rows of A."""
         lower = self.observed.pairs @ weights
         kept, places = self.layout.places(prior.precision)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Axis
+from graphrf.gp.terms.axis import LevelAxis
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
@@ -82,7 +82,7 @@ class Nodes(Term):
         own = (name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares)
         return tuple(name for name in own if name not in self.fixed)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (NodeAxis(self),)
 
     def parameters(self) -> tuple[Parameter, ...]:
@@ -144,7 +144,7 @@ class NodeStructure(Structure):
         return last
 
 
-class NodeAxis(Axis):
+class NodeAxis(LevelAxis):
     """The nodes of a graph."""
 
     def __init__(self, term: Nodes) -> None:

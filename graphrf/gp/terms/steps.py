@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
 from graphrf.gp.terms.structure import Independent, Structure, Values
@@ -87,11 +87,11 @@ class Steps(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.by,)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (StepAxis(self, labels_in(frame[self.by])),)
 
 
-class StepAxis(Axis):
+class StepAxis(LevelAxis):
     """Ordered levels: those of the data, and those missing between them where steps must be equal."""
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf.gp.terms.axis import Axis, Extension, nothing_new
+from graphrf.gp.terms.axis import Extension, LevelAxis, nothing_new
 from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
 from graphrf.gp.terms.structure import Product, Structure, Values
 from graphrf.operators.sparse.row_products import row_products
@@ -31,7 +31,7 @@ class Term:
 
     prior: Mapping[str, Any] | None
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         """The term's variables for the levels of a data frame."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class ProductTerm(Term):
     def columns(self) -> tuple[str, ...]:
         return (*self.first.columns, *self.second.columns)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (*self.first.axes(frame), *self.second.axes(frame))
 
 
@@ -85,7 +85,7 @@ class BoundTerm(NamedTuple):
     """A term for the levels of the data of a fit."""
 
     label: str
-    axes: tuple[Axis, ...]  # one, or the two of a product
+    axes: tuple[LevelAxis, ...]  # one, or the two of a product
     structure: Structure
     deviation: Parameter  # its standard deviation
 

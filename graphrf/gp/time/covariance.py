@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time import loops, riccati
-from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
+from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
 from graphrf.gp.time.lanes import WIDTH
 
 
@@ -101,7 +101,7 @@ class Series:
     model: Separable
     eigenvalues: np.ndarray  # of C, (n,)
     own: np.ndarray  # eigenvalues of B
-    steps: Steps  # between the T times
+    steps: TimeSteps  # between the T times
     noise: np.ndarray  # (T,): variances of what is observed at each time; infinite where nothing is
     n_threads: int = 1
 
@@ -235,8 +235,8 @@ class GridCovariance:
     n_threads: int = 1
 
     @cached_property
-    def steps(self) -> Steps:
-        return Steps.of(self.times)
+    def steps(self) -> TimeSteps:
+        return TimeSteps.of(self.times)
 
     def series(self, noise: np.ndarray) -> Series:
         """The independent series, with noise variances for each time."""

@@ -12,7 +12,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.model.settings import AUTO, KERNELS
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.time.posterior import Places
+from graphrf.gp.time.posterior import QueriedNodes
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.lengthscales import lengthscale_unit
@@ -214,7 +214,7 @@ class LearnedCovariance(GraphCovariance):
 def distinct_places(
     graph: Graph, covariance: GraphCovariance, kernel: Kernel, sensors: np.ndarray, nodes: Any, hours: np.ndarray,
     purpose: str,
-) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Distinct places and hours for "means", "variances" or "draws", and which each column and row is."""
     positions, columns = np.unique(given_nodes(graph, nodes), return_inverse=True)
     if positions.size == 0 or hours.size == 0:
@@ -231,7 +231,7 @@ def distinct_places(
         among = covariance.diagonal(kernel, positions)
     elif purpose == "draws":
         among = covariance.block(kernel, positions, positions)
-    places = Places(covariance.block(kernel, positions, sensors), among, sensor[positions])
+    places = QueriedNodes(covariance.block(kernel, positions, sensors), among, sensor[positions])
     return places, columns, distinct, rows
 
 

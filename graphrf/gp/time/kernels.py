@@ -205,14 +205,14 @@ class ConstantTime(TimeKernel):
         return np.ones((np.size(hours), 1, 1))
 
 
-class Steps(NamedTuple):
+class TimeSteps(NamedTuple):
     """Times as the steps between them: distinct ones, and which each is (the first entry is not used)."""
 
     lengths: np.ndarray
     which: np.ndarray
 
     @classmethod
-    def of(cls, times: np.ndarray) -> Steps:
+    def of(cls, times: np.ndarray) -> TimeSteps:
         """Steps between increasing times in hours; lengths that differ by rounding only are one."""
         steps = np.diff(times)
         # Rounding of the times themselves, so that equal steps of a long axis stay one.

@@ -15,12 +15,12 @@ from graphrf.gp.posterior.mixture import LEAST_DRAWS
 from graphrf.gp.time import loops
 from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
+from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
 from graphrf.gp.time.online import Filter
 from graphrf.operators.solvers import Solution
 
 
-class Places(NamedTuple):
+class QueriedNodes(NamedTuple):
     """Queried nodes as the sensors see them."""
 
     covariance: np.ndarray  # C between queried nodes and sensors, (q, n)
@@ -99,14 +99,14 @@ class TimePosterior:
             return None
         return self.states.ahead(times, projection.coefficients)
 
-    def means(self, places: Places, times: np.ndarray) -> np.ndarray:
+    def means(self, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Posterior means at increasing times, shape (t, q)."""
         ahead = self._ahead(self._projection(places), times)
         if ahead is not None:
             return ahead[0]
         return self._weighted(self.solution[0][:, None], places, times)[:, 0]
 
-    def variances(self, places: Places, times: np.ndarray) -> np.ndarray:
+    def variances(self, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Posterior variances of f, shape (t, q)."""
         projection = self._projection(places)
         remainder = projection.remainder
@@ -117,7 +117,7 @@ class TimePosterior:
         exact = self._smoothed(projection, times)
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
-    def _with_gaps(self, exact: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
+    def _with_gaps(self, exact: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without gaps.
 
         By the law of total variance they are conditional on missing values z: on all of them, but at a gap i on
@@ -158,7 +158,7 @@ class TimePosterior:
                 break
         return np.asarray(exact + found)
 
-    def draws(self, places: Places, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
+    def draws(self, places: QueriedNodes, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
         """Joint draws of f, shape (n_draws, t, q); `places.among` must be a matrix."""
         projection = self._projection(places)
         mean = self.means(places, times)
@@ -186,7 +186,7 @@ class TimePosterior:
 
     # -- pieces ------------------------------------------------------------------------------------
 
-    def _weighted(self, alpha: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
+    def _weighted(self, alpha: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Cross-covariances of queries and grid times alpha (T, R, n): shape (t, R, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
         wide = np.zeros((grid.size, *alpha.shape[1:]))
@@ -199,7 +199,7 @@ class TimePosterior:
         result[..., known] += turned(own, sensors.own_matrix[:, chosen]) if bent else own[..., chosen]
         return np.asarray(result)
 
-    def _projection(self, places: Places) -> _Projection:
+    def _projection(self, places: QueriedNodes) -> _Projection:
         model, sensors = self.covariance.model, self.covariance.sensors
         known = np.flatnonzero(places.sensor >= 0)
         turned = places.covariance @ sensors.vectors
@@ -263,7 +263,12 @@ class TimePosterior:
         return parts, f + np.sqrt(model.noise) * rng.standard_normal(f.shape)
 
     def _errors(
-        self, projection: _Projection, places: Places, times: np.ndarray, count: int, rng: np.random.Generator
+        self,
+        projection: _Projection,
+        places: QueriedNodes,
+        times: np.ndarray,
+        count: int,
+        rng: np.random.Generator,
     ) -> np.ndarray:
         """Draws of f - E[f | y], but for what no sensor determines: shape (t, count, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
@@ -292,7 +297,7 @@ def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return grid, places[: first.size], places[first.size :]
 
 
-def process_draws(kernel: TimeKernel, steps: Steps, n_columns: int, rng: np.random.Generator) -> np.ndarray:
+def process_draws(kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator) -> np.ndarray:
     """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d n_columns)."""
     space = StateSpace.of((kernel,))
     phi = transitions((kernel,), steps.lengths)

@@ -34,7 +34,7 @@ from graphrf.gp.time.data import (
 )
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, distinct_places
-from graphrf.gp.time.posterior import Places, TimePosterior, check_converged
+from graphrf.gp.time.posterior import QueriedNodes, TimePosterior, check_converged
 from graphrf.gp.time.saved import SavedTime
 from graphrf.gp.time.training.ascent import default_values
 from graphrf.gp.time.training.search import TrainingGrid, train
@@ -486,7 +486,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     def _places(
         self, nodes: Any, hours: np.ndarray, purpose: str
-    ) -> tuple[Places, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:
         """Distinct places and hours, and which of them each column and row of the answer is."""
         return distinct_places(self.graph, self._covariance, self.kernel_, self.sensors_, nodes, hours, purpose)
 

@@ -95,7 +95,7 @@ def test_the_likelihood_is_that_of_the_observations(observed):
 @pytest.mark.parametrize(("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)])
 def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
     graph, places, y, _ = observed
-    pieces = graph.cut(graph.places(places), alpha)
+    pieces = graph.subdivide(graph.places(places), alpha)
     observations = Observations.of(pieces.where, y[:, None], np.ones((pieces.n_nodes, 1)))
     precision = EdgePrecision(pieces, EdgeKernel(1.0, alpha), "stationary")
     found = best(precision, observations, Hyperparameters(None, None, None), prior, graph.road_length)

@@ -37,7 +37,7 @@ _LOOSEST = 1e-3
 _CLOSEST = 1e-10
 
 
-class Mode(NamedTuple):
+class SoftmaxMode(NamedTuple):
     """The posterior mode of the latent functions of C classes at m nodes."""
 
     latent: np.ndarray  # f
@@ -51,7 +51,7 @@ class Mode(NamedTuple):
 
 def find_mode(
     product: Product, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None, tol: float = 1e-8
-) -> Mode:
+) -> SoftmaxMode:
     r"""The posterior mode by Newton's method, its linear systems by conjugate gradients.
 
     With f = b + K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where L_i =
@@ -110,7 +110,9 @@ def find_mode(
         state = there
         now, steep = size(state)
         residual = now / first
-    return Mode(bias + state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual)
+    return SoftmaxMode(
+        bias + state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual
+    )
 
 
 class _State(NamedTuple):
@@ -202,17 +204,17 @@ class Curvature:
         return np.asarray(self.e.sum(axis=0) - rows.T @ rows)
 
 
-class Evidence(NamedTuple):
+class LaplaceEvidence(NamedTuple):
     """Laplace's log marginal likelihood and its derivative in K."""
 
     value: float
     slope: np.ndarray  # (m, m); a symmetric change dK of K changes the value by <slope, dK>
-    mode: Mode
+    mode: SoftmaxMode
 
 
 def evidence(
     matrix: np.ndarray, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None
-) -> Evidence:
+) -> LaplaceEvidence:
     r"""log q(y) = log p(y | f) - (f - b)^T K^-1 (f - b) / 2 - log|I + K W| / 2 at the mode, and its gradient.
 
     The mode moves with K: with weights a, Sigma_i the latent covariance at node i, and
@@ -240,4 +242,4 @@ def evidence(
     s = -0.5 * totals[:, None] * pi * inner
     u = s - curvature.apply(matrix @ s)
     slope = (0.5 * a + u) @ a.T
-    return Evidence(value, 0.5 * (slope + slope.T) - 0.5 * curvature.trace(), mode)
+    return LaplaceEvidence(value, 0.5 * (slope + slope.T) - 0.5 * curvature.trace(), mode)

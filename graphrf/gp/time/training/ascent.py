@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import Sensors, Separable, turned
-from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
@@ -25,14 +25,14 @@ class CompleteGrid(NamedTuple):
 
     eigenvalues: np.ndarray
     own: np.ndarray  # eigenvalues of B
-    steps: Steps
+    steps: TimeSteps
     y: np.ndarray  # (T, n, draws)
 
     @classmethod
     def of(cls, sensors: Sensors, times: np.ndarray, draws: np.ndarray) -> Self:
         """The grid of draws (T, draws, n) of all values."""
         y = np.moveaxis(turned(draws, sensors.vectors), 1, 2)
-        return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
+        return cls(sensors.eigenvalues, sensors.own, TimeSteps.of(times), y)
 
 
 def default_values(n: int) -> int:

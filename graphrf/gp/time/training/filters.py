@@ -15,7 +15,7 @@ from graphrf.gp.time.training import slopes
 _SPACING = 0.5  # of nodes, in logarithms of eigenvalues
 
 
-class Slopes(NamedTuple):
+class FilterSlopes(NamedTuple):
     """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and the noise."""
 
     phi: np.ndarray
@@ -85,12 +85,12 @@ class Filters:
             self._covariances[block], self._gain[..., own], self._spread[:, own],
         )  # fmt: skip
 
-    def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> Slopes:
+    def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> FilterSlopes:
         """Derivatives, given those in `gain` and in the logarithm of `spread`."""
         d_gain, d_log = turned(d_gain, self._weights), d_log @ self._weights
         series, d = self._series, self._series.space.low.size
 
-        def of(block: int) -> Slopes:
+        def of(block: int) -> FilterSlopes:
             own = lanes(block)
             size = min(WIDTH, self._size - own.start)
             d_phi, d_stationary = np.zeros_like(series.phi), np.zeros((d, d))
@@ -100,11 +100,11 @@ class Filters:
                 self._gain[..., own], self._spread[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
                 d_stationary, d_h, d_noise,
             )  # fmt: skip
-            return Slopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
+            return FilterSlopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
 
         found = list(ordered_map(of, range(series.n_blocks), self._n_threads))
         readouts = np.hstack([each.readouts for each in found])[:, : self._size]
-        return Slopes(
+        return FilterSlopes(
             np.sum([each.phi for each in found], axis=0), np.sum([each.stationary for each in found], axis=0),
             readouts, sum(each.noise for each in found),
         )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time.covariance import Part, Separable, Series
-from graphrf.gp.time.kernels import Steps, transitions
+from graphrf.gp.time.kernels import TimeSteps, transitions
 from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
 from graphrf.gp.time.training.filters import Filters, interpolation, lanes
@@ -17,7 +17,7 @@ from graphrf.gp.time.training.filters import Filters, interpolation, lanes
 _DIFFERENCE = 1e-5
 
 
-class Evidence(NamedTuple):
+class TimeLikelihood(NamedTuple):
     """A log density, and its derivatives in the logarithms of `log_parameters`."""
 
     value: float
@@ -44,12 +44,12 @@ def log_likelihood(
     model: Separable,
     eigenvalues: np.ndarray,
     own: np.ndarray,
-    steps: Steps,
+    steps: TimeSteps,
     y: np.ndarray,
     *,
     with_slopes: bool = True,
     n_threads: int = 1,
-) -> Evidence:
+) -> TimeLikelihood:
     """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean of draws.
 
     `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Time O(T n d^2) for d
@@ -83,7 +83,7 @@ def log_likelihood(
     results = list(ordered_map(of, range(series.n_blocks), n_threads))
     value = -sum(result[0] for result in results) / n_draws - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
-        return Evidence(float(value), np.zeros(0))
+        return TimeLikelihood(float(value), np.zeros(0))
     d_gain[..., size:] = d_log[:, size:] = 0.0
     by_filters = filters.back(d_gain, d_log)
     d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)
@@ -91,7 +91,7 @@ def log_likelihood(
     variances = _by_variances(series, by_readout) + _by_variances(at_nodes, by_filters.readouts)
     slope = [*(variances * np.array([model.shared, model.own])).T.ravel(), model.noise * by_filters.noise]
     slope += _inner(model, steps, d_phi, by_filters.stationary)
-    return Evidence(float(value), -np.array(slope) / n_draws)
+    return TimeLikelihood(float(value), -np.array(slope) / n_draws)
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
     return np.array([half @ series.eigenvalues, half @ series.own])
 
 
-def _inner(model: Separable, steps: Steps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
+def _inner(model: Separable, steps: TimeSteps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
     """Derivatives in logarithms of what the kernels themselves are trained in."""
     gradient, end = [], 0
     for kernel in model.kernels:

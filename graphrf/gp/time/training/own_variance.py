@@ -20,7 +20,7 @@ _FACTORS = 2.0 ** np.arange(8)
 _CELLS = 600  # in a block
 
 
-class Block(NamedTuple):
+class SensorDays(NamedTuple):
     """Some observed values: times, positions of sensors, values, and the groups that are left out."""
 
     times: np.ndarray
@@ -55,7 +55,7 @@ def inflate_own_variance(
     return Separable(tuple(parts), model.noise)
 
 
-def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Block) -> np.ndarray:
+def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: SensorDays) -> np.ndarray:
     """The sum of log densities of single values, each given all of the block but its group, for each factor.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
@@ -79,7 +79,7 @@ def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Bloc
     return totals
 
 
-def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Block | None:
+def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> SensorDays | None:
     """A sensor with those that are nearest by C, at evenly spread times; None where too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
@@ -91,4 +91,4 @@ def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask
         return None
     day = np.floor((times[rows[row]] - times[0]) / 24.0).astype(int)
     _, group = np.unique(day * n + chosen[column], return_inverse=True)
-    return Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)
+    return SensorDays(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)

@@ -173,6 +173,9 @@ class LogLink(Likelihood):
 
     log_link = True
 
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
     @property
     def factor(self) -> float:
         """mean(f) / exp(f)."""

@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf.gp.likelihoods.counts import counts
 from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, check_parameters, known
 
-# Shares of 0 and of all stand for a little more and a little less.
+# Counts that are added to successes and to failures, so that their log odds are finite.
 _LITTLE = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Priors of the hyperparameters of a regression: what settles them where the data do not."""
+"""Priors of the hyperparameters of a regression, which determine them where the data do not."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ class PenalisedMixing:
     below, probability : float in (0, 1)
         Riebler et al. take 1/2 and 2/3.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For anything else.
-
     Examples
     --------
     >>> import numpy as np, graphrf as grf
@@ -53,8 +48,6 @@ class PenalisedMixing:
     >>> bool(0 < gp.kernel_.mixing < 1)
     True
 
-    Notes
-    -----
     Source: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
     accounts for scaling", Sec. 3.3 and its appendix; Simpson et al. 2017, "Penalising Model Component Complexity".
     """
@@ -126,11 +119,8 @@ class HyperparameterPrior:
     odds phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi.
     Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
 
-    Twenty observations hardly distinguish a rough function from noise. Without a prior the likelihood of such data
-    is often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
-    defaults are weak: a few tens of observations outweigh them. The prior of the noise is wide, so that averages
-    contain both explanations of values that the graph cannot distinguish from noise. A signal varies more over
-    the whole graph than over a few observed nodes, so the median of the output scale exceeds the variance of y.
+    Without a prior the likelihood of a few observations is often largest where the noise or the output scale
+    vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of observations outweigh them.
     `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
 
     Parameters
@@ -141,11 +131,6 @@ class HyperparameterPrior:
         The prior probability that y is its mean function and noise. It is used where predictions are averaged
         and both variances are trained: values that the graph does not explain may be noise, or a signal that
         varies too quickly for the graph.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For anything else.
 
     Examples
     --------

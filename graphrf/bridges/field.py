@@ -98,15 +98,15 @@ class SparseField:
 
     def log_density(self, x: np.ndarray, values: np.ndarray) -> float:
         """log p(x) for x of shape (N,) and values in the order of `names`."""
-        found = self._at(x, values)
-        return -math.inf if found is None else found[0]
+        result = self._at(x, values)
+        return -math.inf if result is None else result[0]
 
     def gradients(self, x: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is 0."""
-        found = self._at(x, values)
-        if found is None:
+        result = self._at(x, values)
+        if result is None:
             return -math.inf, np.zeros(self.n_nodes), np.zeros(len(self.names))
-        density, covariance, solved = found
+        density, covariance, solved = result
         variance = float(values[-1]) ** 2
         slopes = []
         for name in self.free:

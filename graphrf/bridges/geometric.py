@@ -29,7 +29,7 @@ except ImportError as _error:  # raised when a kernel is made: this file can be 
     Int = int
 
 Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
-"""Entries of a function of the Laplacian, for rows and columns given by position; None stands for all."""
+"""Entries of a function of the Laplacian, for rows and columns by position; None means all."""
 
 # Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
@@ -131,7 +131,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return {"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}
 
     def K(self, params: Mapping[str, Any], X: Any, X2: Any = None, **kwargs: Any) -> Any:
-        """The matrix K[X, X2], shape (n, n2); X2 = None stands for X."""
+        """The matrix K[X, X2], shape (n, n2); X2 = None means X."""
         rows = self._positions("X", X)
         cols = rows if X2 is None else self._positions("X2", X2)
         return self._evaluate(params, lambda block: block(rows, cols), self.normalize)
@@ -161,7 +161,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
     def _evaluate(
         self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, share: int = 1
     ) -> Any:
-        r"""`entries` of g^(1/share), over g_bar^(1/share); where torch asks for gradients, with its slopes."""
+        r"""`entries` of g^(1/share), over g_bar^(1/share); with its derivatives where torch needs gradients."""
         kernel, given = self._kernel(params)
         names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
         divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})

@@ -159,8 +159,8 @@ def _on_host(function: Callable[..., tuple[Any, ...]], shapes: Any, *arguments: 
         members = given[0].shape[:-1]
         if not members:
             return tuple(np.asarray(part, dtype=np.float64) for part in function(*given))
-        found = [function(*(own[index] for own in given)) for index in np.ndindex(members)]
-        parts = [np.array(part, dtype=np.float64) for part in zip(*found, strict=True)]
+        result = [function(*(own[index] for own in given)) for index in np.ndindex(members)]
+        parts = [np.array(part, dtype=np.float64) for part in zip(*result, strict=True)]
         return tuple(part.reshape(*members, *part.shape[1:]) for part in parts)
 
     return jax.pure_callback(each, shapes, *arguments, vmap_method="broadcast_all")

@@ -72,11 +72,11 @@ class _Gradients(Op):
         if all(isinstance(slope.type, DisconnectedType) for slope in slopes):
             return [DisconnectedType()() for _ in inputs]
         why = "a GraphField has first derivatives alone"
-        return [grad_not_implemented(self, i, own, comment=why) for i, own in enumerate(inputs)]
+        return [grad_not_implemented(self, i, each, comment=why) for i, each in enumerate(inputs)]
 
 
 def _vectors(x: Any, values: Any) -> list[Any]:
-    return [pt.cast(pt.as_tensor(own), "float64") for own in (x, values)]
+    return [pt.cast(pt.as_tensor(each), "float64") for each in (x, values)]
 
 
 class _GraphFieldVariable(RandomVariable):

@@ -1,4 +1,4 @@
-"""The values of a kernel's own hyperparameter on the grid of the posterior: a lengthscale, or a share."""
+"""The values of a kernel's hyperparameter on the grid of the posterior: a lengthscale, or a share."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class KernelAxis:
             end = min(served, end)
         scale = graph.laplacian_scale(kernel.laplacian) if kernel.is_series else 1.0
         ranges = {name: hyperparameter_range(kernel, name, scale, end, unit) for name in names}
-        name = next((own for own in ("lengthscale", *kernel.shares) if own in names), "")
-        others = tuple(own for own in names if own != name)
+        name = next((each for each in ("lengthscale", *kernel.shares) if each in names), "")
+        others = tuple(each for each in names if each != name)
         return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
 
     def at(self, kernel: Kernel) -> KernelAxis:

@@ -35,16 +35,16 @@ def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Gener
     """The observed nodes nearest by hops to a random one, or to several where components are small."""
     free = np.zeros(graph.n_nodes, dtype=bool)
     free[observed] = True
-    found: list[np.ndarray] = []
+    result: list[np.ndarray] = []
     missing = size
     for centre in rng.permutation(observed):
         if not free[centre]:
             continue
         for ring in rings(graph, np.array([centre]), graph.n_nodes):
             here = ring[free[ring]]
-            found.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
+            result.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
             free[here] = False
-            missing -= found[-1].size
+            missing -= result[-1].size
             if not missing:
-                return np.concatenate(found)
-    return np.concatenate(found)
+                return np.concatenate(result)
+    return np.concatenate(result)

@@ -1,4 +1,4 @@
-r"""The posterior of hyperparameters where the likelihood is not normal, tempered, and points that stand for it.
+r"""The tempered posterior of hyperparameters with any likelihood, and points that represent it.
 
 As `explore`, but an evaluation of the evidence takes rounds of expectation propagation: quasi-random points of
 the prior, and of a normal distribution fitted to those that it favours, take the place of the grid. Both halves
@@ -116,14 +116,14 @@ class _LatentExploration:
 
     def result(self) -> Explored:
         problem, route = self._problem, self._route
-        found = [self._family(members) for members in families(problem.kernels)]
-        compared = self._compared(found)
+        result = [self._family(members) for members in families(problem.kernels)]
+        compared = self._compared(result)
         if route.name == "features":  # whose rows have one Laplacian and one length
-            found = [max(found, key=lambda own: log_sum_exp(own.log_weights))]
-        self._warn_of_ends(found)
-        self._warn_of_nothing(found)
-        points = self._points(found)
-        best, grams = self._best(found)
+            result = [max(result, key=lambda own: log_sum_exp(own.log_weights))]
+        self._warn_of_ends(result)
+        self._warn_of_nothing(result)
+        points = self._points(result)
+        best, grams = self._best(result)
         kernels = [best.kernel, *(point.kernel for point in points)]
         sampler = route.sampler_for(kernels, problem.responses.nodes.size, grams.sampler)
         grams.check(best.kernel)
@@ -200,16 +200,16 @@ class _LatentExploration:
         return evidence, vectors, amplitudes
 
     def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
-        spread, likelihood = self._problem.spread, model.likelihood
+        prior_std, likelihood = self._problem.prior_std, model.likelihood
         if self._sites is None or self._sites[0] != likelihood:
-            self._sites = likelihood, [independent_sites(own, likelihood, spread) for own in self._responses]
+            self._sites = likelihood, [independent_sites(each, likelihood, prior_std) for each in self._responses]
         blocks = zip(matrices, self._responses, self._sites[1], strict=True)
-        return sum(block_evidence(amplitude * own, y, likelihood, spread, sites) for own, y, sites in blocks)
+        return sum(block_evidence(amplitude * each, y, likelihood, prior_std, sites) for each, y, sites in blocks)
 
     def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
         """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or 1."""
         if self._problem.output_scale is None:
-            return float(sum(np.trace(own) for own in matrices) / sum(own.shape[0] for own in matrices))
+            return float(sum(np.trace(each) for each in matrices) / sum(each.shape[0] for each in matrices))
         return self._rough(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
@@ -217,7 +217,7 @@ class _LatentExploration:
         """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5 of it."""
         return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
 
-    # -- what stands for the posterior ---------------------------------------------------------------
+    # -- representation of the posterior -------------------------------------------------------------
 
     @staticmethod
     def _compared(found: Sequence[_Sample]) -> list[ComparedKernel]:
@@ -264,11 +264,11 @@ class _LatentExploration:
         first = found[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
-        matrices = [np.eye(own.nodes.size) for own in self._responses]
+        matrices = [np.eye(each.nodes.size) for each in self._responses]
         models = [
             first.model(k, vector) for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
         ]
-        alone = np.array([self._temper * self._evidence(own, own.output_scale, matrices) for own in models])
+        alone = np.array([self._temper * self._evidence(each, each.output_scale, matrices) for each in models])
         kernels = np.concatenate([sample.log_weights for sample in found])
         n_kernels = sum(len(sample.spaces) for sample in found)
         log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
@@ -284,7 +284,7 @@ class _LatentExploration:
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
-    """The model at the posterior mean of a kernel's coordinates, and the shares of its points."""
+    """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
     own = sample.own(k)
     share = np.exp(own - log_sum_exp(own))
     return sample.model(k, share @ sample.vectors), share
@@ -338,8 +338,8 @@ def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
 
 def _mode(problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
-    found = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
-    order = sorted(found, key=lambda own: -own[0].log_posterior)
+    result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
+    order = sorted(result, key=lambda own: -own[0].log_posterior)
     total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
     compared = [
         ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))
@@ -391,7 +391,7 @@ def _block_mode(
     if problem.output_scale is not None:
         divisor = mode_divisor(problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision)
     responses = [problem.responses.at(block) for block in nodes]
-    evidence = DenseEvidence(grams.each, responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    evidence = DenseEvidence(grams.each, responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
     return find_latent_mode(_space(problem, axis), evidence, start)
 
 
@@ -402,6 +402,6 @@ def _exact_mode(
     own = precision.with_kernel(mode.model.kernel)
     axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
     divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
-    evidence = SparseEvidence(own, problem.responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    evidence = SparseEvidence(own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
     return find_latent_mode(_space(problem, axis), evidence, start)

@@ -111,11 +111,11 @@ def log_likelihoods(matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues
     `matrices` are those of each block, shape (kernels, m, m).
     """
     result = np.zeros((matrices[0].shape[0], cells.scales.size))
-    for own, block in zip(matrices, blocks, strict=True):
+    for each, block in zip(matrices, blocks, strict=True):
         size, p = block.values.shape
         if not size:  # as many coefficients of the mean as observed nodes
             continue
-        log_determinant, quadratic = _profiles([block.reduced(matrix) for matrix in own], cells.ratios)
+        log_determinant, quadratic = _profiles([block.reduced(matrix) for matrix in each], cells.ratios)
         result -= 0.5 * p * (size * np.log(cells.scales) + log_determinant[:, cells.which])
         result -= 0.5 * quadratic[:, cells.which] / cells.scales
         result -= 0.5 * (block.repeated * np.log(cells.noises) + block.within / cells.noises)
@@ -133,7 +133,7 @@ def _profiles(
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], ratios: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """log |T + r I| and z^T (T + r I)^-1 z of several T and ratios r, (parts, ratios); inf if singular."""
-    diagonal, off, values = (np.array(own) for own in zip(*parts, strict=True))
+    diagonal, off, values = (np.array(each) for each in zip(*parts, strict=True))
     pivot = diagonal[:, 0, None] + ratios
     rest = np.broadcast_to(values[:, 0, None], (*pivot.shape, values.shape[2]))
     possible = pivot > 0

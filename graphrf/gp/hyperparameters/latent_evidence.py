@@ -43,7 +43,7 @@ class DenseEvidence:
     grams: Sequence[Gram]
     responses: Sequence[Responses]
     divisor: Divisor  # of K before the output scale
-    spread: float
+    prior_std: float
     unknown: tuple[str, ...]  # parameters of the likelihood
     step: Step | None = None  # called at every evaluation
 
@@ -61,10 +61,14 @@ class DenseEvidence:
         scale = model.output_scale / divisor
         value, result = 0.0, nothing[1]
         for (matrix, changes), responses in zip(given, self.responses, strict=True):
-            prior = DensePrior(with_mean(scale * matrix, responses.basis, self.spread))
+            prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
             try:
+                sites = independent_sites(responses, model.likelihood, self.prior_std)
                 found = approximate(
-                    prior, responses, model.likelihood, independent_sites(responses, model.likelihood, self.spread)
+                    prior,
+                    responses,
+                    model.likelihood,
+                    sites,
                 )
             except np.linalg.LinAlgError:
                 return nothing
@@ -84,7 +88,7 @@ class SparseEvidence:
     precision: KernelPrecision
     responses: Responses
     divisor: Divisor
-    spread: float
+    prior_std: float
     unknown: tuple[str, ...]
     step: Step | None = None
 
@@ -97,25 +101,25 @@ class SparseEvidence:
         divisor, slopes = self.divisor(model.kernel, names, [])
         amplitude = model.output_scale / divisor
         precision = self.precision.with_kernel(model.kernel)
-        prior = SparsePrior(precision, amplitude, self.responses, self.spread)
+        prior = SparsePrior(precision, amplitude, self.responses, self.prior_std)
         try:
-            sites = independent_sites(self.responses, model.likelihood, self.spread)
-            found = approximate(prior, self.responses, model.likelihood, sites)
+            sites = independent_sites(self.responses, model.likelihood, self.prior_std)
+            result = approximate(prior, self.responses, model.likelihood, sites)
         except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
-        own = prior.slopes(found.sites.precision, found.normal.variance, names)
-        parameters = [found.slope(self.responses, model.likelihood, name) for name in self.unknown]
+        own = prior.slopes(result.sites.precision, result.normal.variance, names)
+        parameters = [result.slope(self.responses, model.likelihood, name) for name in self.unknown]
         kernel = own.kernel - own.log_amplitude * slopes / divisor
-        return found.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
+        return result.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
 
 
 def block_evidence(
-    matrix: np.ndarray, responses: Responses, likelihood: Likelihood, spread: float, sites: Sites
+    matrix: np.ndarray, responses: Responses, likelihood: Likelihood, prior_std: float, sites: Sites
 ) -> float:
     """The evidence of one block by K at its nodes, to about a hundredth of a nat; -inf where it cannot be had."""
     try:
-        prior = DensePrior(with_mean(matrix, responses.basis, spread))
-        found = approximate(prior, responses, likelihood, sites, enough=ENOUGH)
+        prior = DensePrior(with_mean(matrix, responses.basis, prior_std))
+        result = approximate(prior, responses, likelihood, sites, enough=ENOUGH)
     except np.linalg.LinAlgError:
         return -np.inf
-    return found.log_evidence if np.isfinite(found.log_evidence) else -np.inf
+    return result.log_evidence if np.isfinite(result.log_evidence) else -np.inf

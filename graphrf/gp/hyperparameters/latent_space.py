@@ -1,4 +1,4 @@
-"""Hyperparameters of a kernel seen through a likelihood, as coordinates with their prior."""
+"""Hyperparameters of a kernel and a likelihood, as coordinates with their prior."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.kernels.kernel import Kernel
 
-# Prior and range of a likelihood's parameters that state none.
+# Default prior and range of a likelihood's parameters.
 PRIOR, RANGE = (1.0, 10.0), (1e-4, 1e4)
 
 

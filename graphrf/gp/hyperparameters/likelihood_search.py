@@ -99,12 +99,12 @@ class LikelihoodSearch:
             values.append(value if math.isfinite(value) else max(values, default=1e25) + size)
             return values[-1] / size, slope / size
 
-        found = optimize.minimize(
+        result = optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=self._box,
             options={"ftol": 1e-9, "gtol": 1e-3 / size},  # nats of an observation, and of all in a logarithm
         )  # fmt: skip
-        projected = found.x - np.clip(found.x - size * found.jac, *np.transpose(self._box))
-        return float(found.fun), bool(np.abs(projected).max() <= 0.1), found.x
+        projected = result.x - np.clip(result.x - size * result.jac, *np.transpose(self._box))
+        return float(result.fun), bool(np.abs(projected).max() <= 0.1), result.x
 
     @property
     def _size(self) -> int:
@@ -160,14 +160,14 @@ class LikelihoodSearch:
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return math.inf, np.zeros(vector.size)
         try:
-            found = self._likelihood(kernel, names, given, output_scale / divisor, noise)
+            result = self._likelihood(kernel, names, given, output_scale / divisor, noise)
         except np.linalg.LinAlgError:
             return math.inf, np.zeros(vector.size)
         density, bend = self._log_prior(vector)
         if not gradient:
-            return -found.value - density, np.zeros(vector.size)
-        own = self.parameters.slopes(kernel, found.parameters - found.log_scale * slopes / divisor)
-        return -found.value - density, -np.append(own, [found.log_scale, found.log_noise])[self._trained] - bend
+            return -result.value - density, np.zeros(vector.size)
+        own = self.parameters.slopes(kernel, result.parameters - result.log_scale * slopes / divisor)
+        return -result.value - density, -np.append(own, [result.log_scale, result.log_noise])[self._trained] - bend
 
     def _matrices(self, kernel: Kernel, names: Sequence[str]) -> Matrices:
         return [block.gram(kernel, names) for block in self.blocks]
@@ -188,11 +188,11 @@ class LikelihoodSearch:
     def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """The log prior density of a vector, and its gradient."""
         units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
-        found = [
+        result = [
             self.prior.log_density(name, value, units.get(name, 1.0))
             for name, value in zip(self._names, vector, strict=True)
         ]
-        values, slopes = np.array(found, dtype=np.float64).reshape(-1, 2).T
+        values, slopes = np.array(result, dtype=np.float64).reshape(-1, 2).T
         return float(values.sum()), slopes
 
 

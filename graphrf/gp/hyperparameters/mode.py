@@ -74,15 +74,15 @@ def find_mode(
         for start in starts:
             output_scale = start.amplitude * search.divided_by(start.kernel)
             points.append(search.point(start.kernel, output_scale, start.noise))
-        found = search.run(points)
+        result = search.run(points)
         if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
-            search.divisor = mode_divisor(graph, found.kernel, True, seed, route.precision)
-            found = search.run([found.point])
+            search.divisor = mode_divisor(graph, result.kernel, True, seed, route.precision)
+            result = search.run([result.point])
     if warns:
-        _warn_of_bounds(axis, found)
-    by = normaliser(graph, found.kernel, seed, route.precision) if normalize else 1.0
-    amplitude, scale = (found.amplitude, found.amplitude * by) if scale is None else (scale / by, scale)
-    return Mode(Hyperparameters(found.kernel, amplitude, scale, found.noise, 1.0), found.converged)
+        _warn_of_bounds(axis, result)
+    by = normaliser(graph, result.kernel, seed, route.precision) if normalize else 1.0
+    amplitude, scale = (result.amplitude, result.amplitude * by) if scale is None else (scale / by, scale)
+    return Mode(Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged)
 
 
 def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[TrainingBlock]:

@@ -1,4 +1,4 @@
-"""A kernel's hyperparameters as a search has them: where they are sought, and the vector that it moves."""
+"""A kernel's hyperparameters as the bounded coordinates of a search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES
 
-# Output scale and noise, in variances of the observations: so small or large that neither is seen any more.
+# Ranges of output scale and noise in variances of the observations: beyond them neither has an effect.
 OUTPUT_SCALES = (1e-3, 1e3)
 NOISES = (1e-6, 10.0)
 
@@ -23,7 +23,7 @@ def hyperparameter_range(
     low = kernel.hyperparameter_bounds(scale)[name]
     if name == "lengthscale":
         return min(LENGTHSCALES[0] * unit, longest), longest
-    if name in ("nu", "power"):  # trained only when asked for; outside the data hardly determine them
+    if name in ("nu", "power"):  # trained on request only; outside, the data hardly determine them
         return 0.25, 8.0
     if name in kernel.shares:
         return 1e-3, 1 - 1e-3
@@ -99,5 +99,5 @@ class Parameters:
         """The coordinates of one value for each name."""
         kinds = zip(values, self._logged, self._shares, strict=True)
         return np.array(
-            [math.log(own) if logged else float(logit(own)) if share else own for own, logged, share in kinds]
+            [math.log(each) if logged else float(logit(each)) if share else each for each, logged, share in kinds]
         )

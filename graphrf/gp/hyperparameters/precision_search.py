@@ -42,9 +42,9 @@ def precision_likelihood(
     weights[nodes] = amplitude * d
     factor = precision.factor(weights)
     values = np.column_stack([observations.means, observations.basis])
-    spread = np.zeros((weights.size, values.shape[1]))
-    spread[nodes] = (amplitude * d)[:, None] * values
-    fitted = factor.solve(spread)
+    extended = np.zeros((weights.size, values.shape[1]))
+    extended[nodes] = (amplitude * d)[:, None] * values
+    fitted = factor.solve(extended)
     left = values - fitted[nodes]
     inner = fitted.T @ (precision.matrix @ fitted) / amplitude + left.T @ (d[:, None] * left)
     mean = least_squares_mean(inner[p:, p:], inner[p:, :p])

@@ -13,7 +13,7 @@ from graphrf.gp.latent.posterior import Gaussian
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.marginals import Marginals
 
-# The largest share of an observation's precision that its own site may have: beyond it nothing else is known.
+# The largest fraction of an observation's precision due to its own site: above it nothing else is known.
 _ALONE = 1 - 1e-9
 
 

@@ -1,7 +1,7 @@
 r"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
 
 Points are drawn from normal distributions, along a sequence that fills the space evenly, and weighted by evidence
-times prior over their density. A few of them stand for all, by systematic resampling, and there expectation
+times prior over their density. A few of them represent all, by systematic resampling, and there expectation
 propagation takes the place of Laplace's approximation.
 
 Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using
@@ -30,8 +30,8 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 
-# Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and
-# the factor of the deviations of their distribution.
+# Sampled points and those that represent them, at least and at most; seconds for their evaluation; and the factor
+# of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
 # The squared length of the step that remains, in deviations of the posterior, at the end of a search.
 _SETTLED = 0.02
@@ -56,13 +56,12 @@ class Search:
 
     @property
     def start(self) -> np.ndarray:
-        return np.array([own.coordinate(own.start) for own in self.parameters])
+        return np.array([each.coordinate(each.start) for each in self.parameters])
 
     @property
     def box(self) -> np.ndarray:
-        return np.array([[own.coordinate(own.low), own.coordinate(own.high)] for own in self.parameters]).reshape(
-            -1, 2
-        )
+        ends = [[each.coordinate(each.low), each.coordinate(each.high)] for each in self.parameters]
+        return np.array(ends).reshape(-1, 2)
 
     def at(self, vector: np.ndarray) -> Any:
         """The approximation at a vector: `LaplaceMode` or `Moments`."""
@@ -113,11 +112,11 @@ class Search:
 
     def warn_of_bounds(self, vector: np.ndarray) -> None:
         """Warn of hyperparameters at the ends of the search."""
-        for own, x, (low, high) in zip(self.parameters, vector, self.box, strict=True):
+        for each, x, (low, high) in zip(self.parameters, vector, self.box, strict=True):
             if min(x - low, high - x) < 1e-6:
                 end = "smallest" if x - low < high - x else "largest"
                 warn(
-                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
+                    f"training ended with the {end} {each.name} that is searched, {each.value(x):.3g}: the "
                     "observations do not determine it; state a prior, or leave out the term"
                 )
 
@@ -263,7 +262,7 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
 
 
 def _sizes(search: Search) -> tuple[int, int]:
-    """Points that are weighed, and those that stand for them: more where an evaluation is cheap."""
+    """The numbers of sampled and of representing points: more where an evaluation is cheap."""
     seconds = 4 * search.joint.seconds
     n_sample = int(np.clip(_SECONDS / seconds, *_SAMPLES))
     return n_sample, int(np.clip(n_sample // 6, *_POINTS))
@@ -271,11 +270,8 @@ def _sizes(search: Search) -> tuple[int, int]:
 
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """The log posterior density at each vector; -inf outside of the box."""
-    box = search.box
-    found = [
-        search.log_posterior(own) if np.array_equal(own, np.clip(own, *box.T)) else -math.inf for own in vectors
-    ]
-    return np.array(found)
+    inside = (vectors == np.clip(vectors, *search.box.T)).all(axis=1)
+    return np.array([search.log_posterior(v) if ok else -math.inf for v, ok in zip(vectors, inside, strict=True)])
 
 
 class _Normal(NamedTuple):
@@ -289,10 +285,10 @@ class _Normal(NamedTuple):
         """Wider than weighted points, the more so where few of them have the weight."""
         shares = np.exp(log_weights - logsumexp(log_weights))
         middle = shares @ vectors
-        spread = np.cov(vectors.T).reshape(middle.size, -1)
+        scatter = np.cov(vectors.T).reshape(middle.size, -1)
         own = ((vectors - middle).T * shares) @ (vectors - middle)
         few = float(np.square(shares).sum())
-        return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * spread))
+        return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * scatter))
 
     def at(self, z: np.ndarray) -> np.ndarray:
         """Draws from standard normal ones."""

@@ -12,7 +12,7 @@ from graphrf._base.lazy import missing
 
 # A design of smaller rank than columns has a singular value below this share of the largest.
 _RANK = 1e-10
-# By which a constant may be missed.
+# The tolerance of a constant.
 _CONSTANT = 1e-8
 
 
@@ -30,8 +30,8 @@ class Design(NamedTuple):
         if not self.names:
             return None
         ones = np.ones(self.matrix.shape[0])
-        found = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
-        return found if np.abs(ones - self.matrix @ found).max() < _CONSTANT else None
+        result = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
+        return result if np.abs(ones - self.matrix @ result).max() < _CONSTANT else None
 
     def of(self, frame: Any) -> np.ndarray:
         """The matrix for another data frame, shape (m, p)."""
@@ -109,7 +109,7 @@ def column(frame: Any, name: str, values: Any) -> Any:
     """Numbers for each row: those of a column that is named, or values given."""
     if isinstance(values, str):
         if values not in frame.columns:
-            near = checks.did_you_mean(values, [str(own) for own in frame.columns])
+            near = checks.did_you_mean(values, [str(each) for each in frame.columns])
             raise checks.value_error(
                 name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
             )
@@ -121,7 +121,7 @@ def require_columns(frame: Any, names: list[str], reader: str = "terms") -> None
     """ValueError for columns that the frame lacks, or that hold missing values; `reader` is who reads them."""
     for name in names:
         if name not in frame.columns:
-            near = checks.did_you_mean(name, [str(own) for own in frame.columns])
+            near = checks.did_you_mean(name, [str(each) for each in frame.columns])
             raise checks.value_error(reader, f"must read columns of the frame, got {name!r}{near and '; '}{near}")
         lacking = np.flatnonzero(frame[name].isna().to_numpy())
         if lacking.size:

@@ -134,9 +134,9 @@ def gradient(
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
-    for own in joint.slopes(vector):
-        direct = own.log_determinant - float(z @ (own.precision @ z)) - mode.factor.trace(own.precision)
-        slopes.append(0.5 * (direct + float(pull @ (own.precision @ z))))
+    for each in joint.slopes(vector):
+        direct = each.log_determinant - float(z @ (each.precision @ z)) - mode.factor.trace(each.precision)
+        slopes.append(0.5 * (direct + float(pull @ (each.precision @ z))))
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))

@@ -1,4 +1,4 @@
-"""Latent Gaussian models: fixed effects and a sum of terms, seen through a likelihood."""
+"""Latent Gaussian models: fixed effects and a sum of terms under a likelihood."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
                 self._take_mode(search)
             else:
                 self._take_average(search)
-            self._points = [self._around(own, middle) for own in self._points]
+            self._points = [self._around(each, middle) for each in self._points]
         if not self.converged_:
             warn("the search of hyperparameters had not converged: state priors, or leave out terms")
         search.warn_of_bounds(self._mode)
@@ -186,7 +186,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
         self._frame = frame[[name for name in frame.columns if name in read_by]]
         self._design, self._bound, self._data = design, bound, data
-        self._joint = self._joined([own.rows(frame) for own in bound])
+        self._joint = self._joined([each.rows(frame) for each in bound])
 
     def _middle(self) -> np.ndarray:
         """The prior mean of the coefficients: the first constant of the likelihood with a flat prior, else 0."""
@@ -204,7 +204,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
 
     def _joined(self, parts: list[sp.csr_array]) -> Joint:
-        """All variables, with what the posterior will be asked for: observations, and levels of terms."""
+        """All variables, and the rows of which the posterior is needed: observations, and levels of terms."""
         bound, design = self._bound, self._design.matrix
         wide = np.sqrt(np.mean(np.square(design), axis=0))
         deviations = _FLAT * self._data.unit / np.maximum(wide, 1e-300)
@@ -227,35 +227,35 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         variances = first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))
         alone = Joint(self._bound, np.zeros(0), [sp.csr_array(joint.a[:, :n])])
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
-        found = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
-        z = np.concatenate([found.at.z, found.coefficients])
-        sites = found.at.sites(alone)
-        sites = sites._replace(shift=sites.shift + sites.precision * (design @ found.coefficients))
-        at = conditioned(joint, data, found.vector, sites, rounds=False)
+        result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
+        z = np.concatenate([result.at.z, result.coefficients])
+        sites = result.at.sites(alone)
+        sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
+        at = conditioned(joint, data, result.vector, sites, rounds=False)
         self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
-        self._mode, self._sample = found.vector, Sample(found.vector[None], np.ones(1))
-        self.log_marginal_likelihood_ = found.value - inner.log_prior(found.vector)[0]
-        self.converged_ = found.converged
+        self._mode, self._sample = result.vector, Sample(result.vector[None], np.ones(1))
+        self.log_marginal_likelihood_ = result.value - inner.log_prior(result.vector)[0]
+        self.converged_ = result.converged
 
     def _take_average(self, search: Search) -> None:
-        """The posterior at points that stand for that of hyperparameters."""
+        """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
         points, self._sample, total = explored(search, top, self.seed_)
         exact = isinstance(self._data.likelihood, NormalNoise)
-        found, log_weights = [], []
+        result, log_weights = [], []
         for point in points:
             sites = search.at(point.vector).sites(self._joint)
             own = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            found.append(own)
+            result.append(own)
             change = 0.0 if exact else own.log_evidence - point.log_evidence
             log_weights.append(np.log(point.weight) + change)
-        if not all(own.settled for own in found):
+        if not all(own.settled for own in result):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = found
+        self._points = result
         self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
@@ -267,7 +267,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
         if isinstance(self._data.likelihood, NormalNoise | StudentT):
             warn_of_placeholders("the response", response, "leave these rows out")
-        graphs = {id(own.graph): own.graph for term in self._bound for own in term.axes}
+        graphs = {id(each.graph): each.graph for term in self._bound for each in term.axes}
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)
 
@@ -276,7 +276,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     def summary(self) -> Any:
         """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
 
-        Those of hyperparameters are of the weighted points; with "mode" they have no spread.
+        Those of hyperparameters are of the weighted points; with "mode" their sd is 0.
         """
         self._check_fitted()
         import pandas
@@ -292,12 +292,12 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
         """All hyperparameters with names of their own: several terms may read the same columns."""
         parameters = (*self._joint.parameters, *self._data.parameters())
-        counts = Counter(own.name for own in parameters)
-        found = []
-        for own in parameters:
-            terms = [number for number, term in enumerate(self._bound) if own in term.parameters]
-            found.append((f"{own.name}, term {terms[0]}" if counts[own.name] > 1 else own.name, own))
-        return found
+        counts = Counter(each.name for each in parameters)
+        result = []
+        for each in parameters:
+            terms = [number for number, term in enumerate(self._bound) if each in term.parameters]
+            result.append((f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each))
+        return result
 
     @needs_memory(_LESS_MEMORY)
     def effects(self, term: int) -> Any:
@@ -327,7 +327,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         ----------
         frame : DataFrame, optional
             With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
-            have the prior's spread.
+            have the prior's standard deviation.
         return_std : bool or "observation"
             Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
@@ -343,8 +343,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
             likelihood = law.parts[0].likelihood
-            found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
-            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
+            result = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
+            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
         else:
             mean, variance = law.moments() if latent else law.response()
             if isinstance(return_std, str):
@@ -355,7 +355,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
             return pandas.DataFrame(columns, index=index)
         if levels is not None:
-            return found
+            return result
         return (mean, columns["std"]) if return_std else mean
 
     @needs_memory(_LESS_MEMORY)
@@ -410,7 +410,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         self._check_fitted()
         if frame is None:
-            parts = [Marginals(own.fitted.mean, own.fitted.variance, own.likelihood) for own in self._points]
+            parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
             return MarginalMixture(parts, self._probabilities), None
         frame = as_pandas_frame(frame)
         parts, joint = [], self._joint
@@ -424,8 +424,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         """The distributions of rows that the pattern holds."""
         asked = self._joint.layout.rows(rows)
         parts = [
-            Marginals(rows @ own.mean, np.maximum(own.factor.variances(asked), 0.0), own.likelihood)
-            for own in self._points
+            Marginals(rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood)
+            for each in self._points
         ]
         return MarginalMixture(parts, self._probabilities)
 
@@ -433,12 +433,13 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        require_columns(frame, sorted({name for own in self._bound for axis in own.axes for name in axis.columns}))
+        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
+        require_columns(frame, sorted(columns))
         n = len(self._joint.parameters)
-        found = [own.extension(frame, self._joint.values(point.vector[:n], own)) for own in self._bound]
-        known = rows_of(self._bound, [own.old for own in found], self._design.of(frame))
-        scales = [self._joint.values(point.vector[:n], own)[own.deviation.name] for own in self._bound]
-        more = [(own, scale) for own, scale in zip(found, scales, strict=True) if own.new.shape[1]]
+        result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
+        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
+        scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
+        more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
         return PredictedRows(known, more)
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
@@ -461,14 +462,14 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         if isinstance(self.likelihood, str):
             name = checks.choice("likelihood", self.likelihood, ("gaussian", *LIKELIHOODS))
             return terms, NormalNoise() if name == "gaussian" else LIKELIHOODS[name]()
-        found = checked_likelihood(self.likelihood)
-        assert found is not None
-        return terms, found
+        result = checked_likelihood(self.likelihood)
+        assert result is not None
+        return terms, result
 
     @staticmethod
     def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:
         """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
-        intrinsic = [own.label for own in bound if len(own.axes) == 1 and own.structure.constraints.shape[0]]
+        intrinsic = [each.label for each in bound if len(each.axes) == 1 and each.structure.constraints.shape[0]]
         if not intrinsic or design.constant is not None:
             return
         warn(

@@ -82,10 +82,10 @@ def found(
 def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: Moments) -> np.ndarray:
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     slopes = [
-        0.5 * (own.log_determinant - float(at.z @ (own.precision @ at.z)) - at.factor.trace(own.precision))
-        for own in joint.slopes(vector)
+        0.5 * (each.log_determinant - float(at.z @ (each.precision @ at.z)) - at.factor.trace(each.precision))
+        for each in joint.slopes(vector)
     ]
-    slopes += [at.approximation.slope(data.responses, likelihood, own.name) for own in data.parameters()]
+    slopes += [at.approximation.slope(data.responses, likelihood, each.name) for each in data.parameters()]
     return np.array(slopes)
 
 

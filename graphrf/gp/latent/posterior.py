@@ -56,9 +56,9 @@ class PredictedRows(NamedTuple):
         if joint.layout is not factor.layout:
             factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
         total = factor.variances(joint.layout.rows(self.known))
-        for own, scale in self.extensions:
-            new = _own_factor(own)
-            total = total + scale**2 * new.variances(new.layout.rows(own.new))
+        for each, scale in self.extensions:
+            new = _own_factor(each)
+            total = total + scale**2 * new.variances(new.layout.rows(each.new))
         return np.maximum(total, 0.0)
 
     def held_by(self, joint: Joint) -> Joint:
@@ -72,8 +72,8 @@ class PredictedRows(NamedTuple):
     def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws of the part of the new variables, shape (m, count)."""
         total = np.zeros((self.known.shape[0], count))
-        for own, scale in self.extensions:
-            total += scale * (own.new @ _own_factor(own).draws(rng.standard_normal((own.new.shape[1], count))))
+        for each, scale in self.extensions:
+            total += scale * (each.new @ _own_factor(each).draws(rng.standard_normal((each.new.shape[1], count))))
         return total
 
 

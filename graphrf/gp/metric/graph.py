@@ -258,7 +258,7 @@ class MetricGraph:
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
             edge = named.get((first, last, key), named.get((last, first, key), -1))
             if edge < 0:
-                there = [own for one, two, own in named if {one, two} == {first, last}]
+                there = [each for one, two, each in named if {one, two} == {first, last}]
                 pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
                 known = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
                 raise checks.value_error(
@@ -336,8 +336,8 @@ class MetricGraph:
         ends: str = "stationary",
     ) -> np.ndarray:  # fmt: skip
         """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, shape (n, n)."""
-        found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
-        vertices, inverse = np.unique(found, return_inverse=True)
+        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
+        vertices, inverse = np.unique(result, return_inverse=True)
         check_few(vertices.size)
         require_memory(
             16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
@@ -357,18 +357,18 @@ class MetricGraph:
         seed: int | None = None,
     ) -> np.ndarray:
         """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
-        found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
+        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         require_memory(
-            8.0 * n_samples * found.size + draws_bytes(precision.n_nodes, n_samples),
+            8.0 * n_samples * result.size + draws_bytes(precision.n_nodes, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each",
         )
-        factor, draws = precision.factor(), np.empty((n_samples, found.size))
+        factor, draws = precision.factor(), np.empty((n_samples, result.size))
         for part in slices(n_samples, draws_at_once(precision.n_nodes)):
             z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
-            draws[part] = np.sqrt(scale) * factor.root(z)[found].T
+            draws[part] = np.sqrt(scale) * factor.root(z)[result].T
         return draws
 
     def _prior(

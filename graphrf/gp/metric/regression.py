@@ -172,16 +172,16 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         fixed, prior = self._checked()
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
-        found = self.graph.places(places)
-        values, single = checked_targets(y, found.node.size)
+        result = self.graph.places(places)
+        values, single = checked_targets(y, result.node.size)
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
         if weights is not None:
             kept = np.flatnonzero(weights > 0)
-            found, values, weights = found.at(kept), values[kept], weights[kept]
+            result, values, weights = result.at(kept), values[kept], weights[kept]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
-        self._condition_on(found, values, weights, x, single, fixed, prior)
+        self._condition_on(result, values, weights, x, single, fixed, prior)
         return self
 
     def _checked(self) -> tuple[FieldHyperparameters, HyperparameterPrior]:
@@ -297,8 +297,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         quantiles : ndarray, shape (q, levels)
         """
         if checks.flag("as_frame", as_frame):
-            found = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
-            return self._frame(places, columns_of(found, return_std, return_cov, quantiles))
+            result = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
+            return self._frame(places, columns_of(result, return_std, return_cov, quantiles))
         check_deviations(return_std, return_cov)
         posterior, vertices, inverse = self._at(places, x)
         if quantiles is not None:
@@ -331,8 +331,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """
         low, high = checked_bounds(above, below)
         posterior, vertices, inverse = self._at(places, x)
-        found = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
-        return self._frame(places, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+        result = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
+        return self._frame(places, {"probability": result}) if checks.flag("as_frame", as_frame) else result
 
     @needs_memory(_LESS_MEMORY)
     def sample(
@@ -403,7 +403,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         if labels is None:
             labels = self.graph.graph.nodes if places is None else places
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        names = [tuple(own) if isinstance(own, list) else own for own in listed]
+        names = [tuple(each) if isinstance(each, list) else each for each in listed]
         return self._titles.frame(names, columns, places)
 
     def _check_fitted(self) -> None:
@@ -438,6 +438,6 @@ def place_rows(places: Any, n: int) -> Rows:
         if hasattr(places, "itertuples"):
             return [list(places.itertuples(index=False, name=None))]
         listed = places.tolist() if hasattr(places, "tolist") else list(places)
-        return [[tuple(own) if isinstance(own, list) else own for own in listed]]
+        return [[tuple(each) if isinstance(each, list) else each for each in listed]]
 
     return Rows(n, labels, numbered, keys)

@@ -91,10 +91,10 @@ class SavedMetric(Saved):
 
     @classmethod
     def _digest(cls, graph: Any) -> str:
-        found = hashlib.sha256(super()._digest(graph).encode())
+        result = hashlib.sha256(super()._digest(graph).encode())
         for array in cls._graph_arrays(graph).values():
-            found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+            result.update(np.ascontiguousarray(array).tobytes())
+        return result.hexdigest()
 
     @classmethod
     def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:

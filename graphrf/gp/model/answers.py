@@ -1,4 +1,4 @@
-"""Predictions: how they are asked for, their shape, and the titles of their data frames."""
+"""Predictions: arguments, shapes, and the titles of their data frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Titles(NamedTuple):
                 table[title] = values
             else:
                 outputs = range(values.shape[1]) if self.outputs is None else self.outputs
-                table |= {(title, output): own for output, own in zip(outputs, values.T, strict=True)}
+                table |= {(title, output): each for output, each in zip(outputs, values.T, strict=True)}
         return frame_of(names, table, levels_of(nodes) or self.levels)
 
 
@@ -47,7 +47,7 @@ def levels_of(table: Any) -> tuple[Hashable, ...] | None:
 
 
 def check_deviations(return_std: Any, return_cov: Any = False) -> None:
-    """Raise unless deviations are asked for in a known way, and not beside the covariance."""
+    """Raise for unknown values of `return_std`, and for deviations beside the covariance."""
     checks.flag("return_cov", return_cov)
     refuse_both(return_std, return_cov)
     if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
@@ -57,7 +57,7 @@ def check_deviations(return_std: Any, return_cov: Any = False) -> None:
 
 
 def refuse_both(return_std: Any, return_cov: Any) -> None:
-    """Raise if deviations and covariance are asked for at once."""
+    """Raise if both deviations and covariance are requested."""
     if return_std and return_cov:
         raise checks.value_error(
             "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
@@ -80,7 +80,7 @@ def columns_of(found: Any, return_std: Any, return_cov: Any, quantiles: Any) -> 
 
 
 def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
-    """Levels of quantiles, in (0, 1), which are not asked for beside deviations or covariances."""
+    """Levels of quantiles, in (0, 1); an error beside deviations or covariances."""
     if return_std or return_cov:
         raise checks.value_error(
             "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
@@ -92,7 +92,7 @@ def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = Fa
 
 
 def checked_bounds(above: Any, below: Any) -> tuple[float, float]:
-    """The ends of the interval of which a probability is asked for."""
+    """The ends of the interval of a probability."""
     if above is None and below is None:
         raise checks.value_error("above", "or `below` must be given: the threshold whose probability is asked for")
     low = -np.inf if above is None else checks.number("above", above)

@@ -10,7 +10,7 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.names import is_missing
 
-# Words that stand for a missing label where there is no better way.
+# Words that mark a missing label.
 _PLACEHOLDERS = frozenset(
     "? - -- -1 na n/a nan none null nil unknown missing unlabelled unlabeled".split()  # noqa: SIM905
 )
@@ -100,7 +100,7 @@ def _is_minus_one(label: Any) -> bool:
 
 
 def _words_or_integers(labels: np.ndarray) -> np.ndarray:
-    """Labels, objects as strings, once none is missing and all are of a kind that names classes."""
+    """Labels, objects as strings; errors for missing ones and other types."""
     kind = labels.dtype.kind
     if kind == "O":
         others = sorted({type(label).__name__ for label in labels if not isinstance(label, str)})

@@ -244,7 +244,7 @@ def _numbers(name: str, table: Any, wanted: str) -> np.ndarray:
             columns = [np.asarray(table[title]) for title in table.columns]
             for title, column in zip(table.columns, columns, strict=True):
                 if column.dtype.kind not in "biuf":
-                    kind = "text" if any(isinstance(own, str) for own in column) else column.dtype
+                    kind = "text" if any(isinstance(each, str) for each in column) else column.dtype
                     came = f"{kind} in the column {title!r}; pandas.get_dummies makes numbers of categories"
                     break
             array = np.column_stack(columns)

@@ -69,7 +69,7 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
     coded = np.isin(distinct, _CODES) | (np.abs(distinct) >= _FILL)
     without_codes = np.repeat(distinct[~coded], counts[~coded])
     frequent = np.argsort(-counts, kind="stable")[:5]
-    found = []
+    result = []
     for place in dict.fromkeys([*frequent.tolist(), *np.flatnonzero(coded).tolist()]):
         value, count = float(distinct[place]), int(counts[place])
         others = values[values != value]
@@ -78,8 +78,8 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
             if count >= _REPEATS
             else coded[place] and gap_probability(value, count, without_codes) < _IMPROBABLE
         ):
-            found.append((value, count, float(np.median(others))))
-    return found
+            result.append((value, count, float(np.median(others))))
+    return result
 
 
 def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
@@ -89,9 +89,9 @@ def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
     """
     median = float(np.median(others))
     deviation = float(np.median(np.abs(others - median)))
-    spread = 1.4826 * deviation + _unit(others)
-    near = int((np.abs(others - value) < spread).sum())
-    return deviation > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near
+    scatter = 1.4826 * deviation + _unit(others)
+    near = int((np.abs(others - value) < scatter).sum())
+    return deviation > 0 and abs(value - median) > _AWAY * scatter and count >= _NEIGHBOURS * near
 
 
 def gap_probability(value: float, count: int, others: np.ndarray) -> float:

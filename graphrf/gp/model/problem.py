@@ -125,7 +125,7 @@ class LatentProblem(Problem):
         return int(self.responses.place.size)
 
     @property
-    def spread(self) -> float:
+    def prior_std(self) -> float:
         """The prior deviation of the mean's coefficients."""
         return _SPREAD * self.unit
 

@@ -128,18 +128,18 @@ class PrecisionPosterior:
             seen = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
             # P^-1 times a vector of covariance P has the covariance P^-1
-            spread = np.zeros((n, p))
-            spread[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
-            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + spread)
+            extended = np.zeros((n, p))
+            extended[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + extended)
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]
 
     def _fitted(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""
-        spread = np.zeros((self._precision.n_nodes, values.shape[1]))
-        spread[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
-        return self._factor.solve(spread)
+        extended = np.zeros((self._precision.n_nodes, values.shape[1]))
+        extended[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
+        return self._factor.solve(extended)
 
     def _solved(self, values: np.ndarray, fitted: np.ndarray) -> np.ndarray:
         """A^-1 values."""

@@ -30,7 +30,7 @@ _FEW_NODES = 16
 
 
 class SolverWarning(UserWarning):
-    """A linear solver stopped before its tolerance; the message says where it stands and what to change."""
+    """A linear solver stopped before its tolerance; the message has its residual and the way out."""
 
 
 # Below this share of the largest variance negative eigenvalues stay: factoring adds as much to the diagonal.
@@ -106,9 +106,9 @@ class Posterior:
         self._offset = offset
         self._mean = GeneralisedMean(observations.basis, self.solution.value[:, outputs:], mean_precision)
         self.coefficients, self.weights = self._mean.fit(self._values, self.solution.value[:, :outputs])
-        # F_u^T A^-1 (y - H_u beta), and once a mean was asked for E times that at all nodes, shape (N, p): in one
-        # attribute, as several threads may ask.
-        self._spread: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
+        # F_u^T A^-1 (y - H_u beta), and after the first mean E times that at all nodes, shape (N, p): in one
+        # attribute for threads.
+        self._predictor: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
         self._sampled: np.ndarray | None = None
 
     @cached_property
@@ -117,7 +117,7 @@ class Posterior:
         return self._rows if self.covariance.exact else self.covariance.exact_rows(self._nodes)
 
     @cached_property
-    def _mean_spread(self) -> np.ndarray:
+    def _transposed_mean(self) -> np.ndarray:
         """F_u^T A^-1 H_u, shape (N, b)."""
         return np.asarray(self._rows.apply_t(self._mean.solved))
 
@@ -167,10 +167,10 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        values, applied = self._spread
-        if not applied:  # however few nodes are asked for, a product has them all
+        values, applied = self._predictor
+        if not applied:  # a product has all nodes, however few are needed
             values = self.covariance.root_values(np.arange(values.shape[0]), values)
-            self._spread = values, True
+            self._predictor = values, True
         result = values[nodes] + self._basis[nodes] @ self.coefficients + self._offset
         if bar is not None:
             bar.update(nodes.size)
@@ -332,7 +332,7 @@ class Posterior:
         """R_q, what the observations leave of the mean's basis at nodes, shape (q, b)."""
         if not self._basis.shape[1]:
             return np.zeros((nodes.size, 0))
-        return np.asarray(self._basis[nodes] - self.covariance.root_values(nodes, self._mean_spread))
+        return np.asarray(self._basis[nodes] - self.covariance.root_values(nodes, self._transposed_mean))
 
     def _predictor(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """w_q of nodes as columns, shape (m, q), from F_u E_q^T."""

@@ -215,7 +215,7 @@ def _by_precision(
     """The posteriors by the sparse precisions of kernels, which share their orders of elimination."""
     first = precision_of(graph, parts[0].kernel) if precision is None else precision
     own = [first.with_kernel(part.kernel) for part in parts]
-    entries = sum(each.own_elimination.n_entries for each in own)  # orders are found before threads ask for them
+    entries = sum(each.own_elimination.n_entries for each in own)  # orders are computed before threads need them
     require_memory(
         8.0 * entries,
         f"holding the sparse factors of {len(parts)} sets of hyperparameters",

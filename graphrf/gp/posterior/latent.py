@@ -39,7 +39,7 @@ def approximated(
     nodes = problem.nodes
     without = Observations.of(nodes, np.zeros((nodes.size, 1)), problem.mean.basis)
     given = conditions_of(problem, route, found, without)
-    given = given._replace(points=(), mean_precision=problem.spread**-2, likelihood=found.best.likelihood)
+    given = given._replace(points=(), mean_precision=problem.prior_std**-2, likelihood=found.best.likelihood)
     own = _approximation(problem, given, route.precision, solver, draw)
     points, settled = [], own.settled
     for point in found.points:
@@ -65,24 +65,24 @@ def _approximation(
     if precision is None:
         prior = _prior_by_rows(problem, given, solver, draw)
     else:
-        prior = SparsePrior(precision.with_kernel(given.kernel), given.amplitude, responses, problem.spread)
-    sites = independent_sites(responses, likelihood, problem.spread)
+        prior = SparsePrior(precision.with_kernel(given.kernel), given.amplitude, responses, problem.prior_std)
+    sites = independent_sites(responses, likelihood, problem.prior_std)
     with linear_algebra(responses.nodes.size, problem.n_threads):
-        found = approximate(prior, responses, likelihood, sites)
-    if not found.settled:
+        result = approximate(prior, responses, likelihood, sites)
+    if not result.settled:
         warn(
             f"the normal approximation of the posterior with {given.kernel!r} had not settled: in the last round "
-            f"a mean still moved by {found.change:.0%} of its deviation, or a deviation by half of that, and "
+            f"a mean still moved by {result.change:.0%} of its deviation, or a deviation by half of that, and "
             "intervals there are as uncertain; is there an observation far from all others?"
         )
-    return found
+    return result
 
 
 def _prior_by_rows(
     problem: LatentProblem, given: Conditions, solver: str, draw: Callable[..., Any] | None
 ) -> Prior:
     """Prior of the latent function at the observed nodes."""
-    responses, spread = problem.responses, problem.spread
+    responses, prior_std = problem.responses, problem.prior_std
     size = responses.nodes.size
     if solver == "auto":
         solver = choose_solver(problem.graph, given.method, size)
@@ -91,7 +91,7 @@ def _prior_by_rows(
         problem.graph, given.kernel, given.amplitude, n_threads=problem.n_threads, warns=False,
         sampled=SampledSource.of(problem.graph, given.sampler, given.seed, problem.n_threads, elsewhere),
     )  # fmt: skip
-    basis = spread * responses.basis
+    basis = prior_std * responses.basis
     rows = covariance.rows(responses.nodes)
     if solver == "cholesky":
         require_memory(
@@ -100,7 +100,7 @@ def _prior_by_rows(
             "pass numerics=Numerics(solver='cg'), or fewer",
         )
         matrix = rows.dense()
-        return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, spread))
+        return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, prior_std))
 
     def product(x: np.ndarray) -> np.ndarray:
         return np.asarray(rows.gram(x) + basis @ (basis.T @ x))

@@ -67,9 +67,9 @@ class Marginals(NamedTuple):
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
         """Quantiles of f, shape (q, levels). `like` is for mixtures."""
         _require_quantiles(self.mean.size, levels.size)
-        found = np.sqrt(self.variance)[:, None] * ndtri(levels)
-        found += self.mean[:, None]
-        return np.asarray(found)
+        result = np.sqrt(self.variance)[:, None] * ndtri(levels)
+        result += self.mean[:, None]
+        return np.asarray(result)
 
 
 class MarginalMixture(NamedTuple):
@@ -124,10 +124,10 @@ class MarginalMixture(NamedTuple):
         """
         size = self.parts[0].mean.size
         _require_quantiles(size, levels.size)
-        found = np.empty((size, levels.size))
+        result = np.empty((size, levels.size))
         for block in slices(size, _ROWS):
-            found[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
-        return found
+            result[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
+        return result
 
     def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
         """Quantiles of a few nodes, all at once."""
@@ -150,7 +150,7 @@ class MarginalMixture(NamedTuple):
 
 
 def _require_quantiles(n_nodes: int, n_levels: int) -> None:
-    """Raise NoRoomError where the quantiles, and a copy in the order that was asked for, do not fit."""
+    """Raise NoRoomError where the quantiles, and a copy in another order, do not fit."""
     what = f"an array of {n_levels} quantiles of {n_nodes} values"
     require_memory(16.0 * n_nodes * n_levels, what, "ask for fewer nodes or levels")
 

@@ -137,12 +137,12 @@ class MixturePosterior:
         if not parts:
             threads = thread_count(self._n_threads)
             with blas_threads(1):  # bits must not depend on their number
-                found = []
+                result = []
                 for own in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
-                    found.append(own)
+                    result.append(own)
                     if bar is not None:
                         bar.update(nodes.size)
-                return found
+                return result
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
         shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
         each = []

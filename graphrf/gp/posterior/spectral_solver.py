@@ -20,7 +20,7 @@ _FILTER_TOLERANCE = 0.3
 _ROUNDING, _SINGLE = 1e-13, 1e-6
 # Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
 _UNEVEN = 4.0
-# Solves from the residual that the last one left; each gains what one solve is asked for.
+# Solves from the last residual, each with the full tolerance of one solve.
 _REFINEMENTS = 12
 # What rough products may leave of a residual, and what a solve with them may leave before exact ones take over.
 # How large rounding to single precision may be beside the filter's smallest value: with more, solves gain little.
@@ -87,7 +87,7 @@ class SpectralCG:
             return 1 / np.sqrt(1 + density * kernel.spectrum(eigenvalues, scale))
 
         ends = function(np.array([0.0, 2 * scale]))
-        self._spread = float(ends.max() / ends.min()) ** 2
+        self._extended = float(ends.max() / ends.min()) ** 2
         self._filter = SpectralFilter(
             graph, kernel.laplacian, function,
             tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
@@ -109,9 +109,9 @@ class SpectralCG:
                 return np.asarray(factor * root(x)[nodes], dtype=np.float32)
 
             def apply_t(y: np.ndarray) -> np.ndarray:
-                spread = np.zeros((whole, y.shape[1]), dtype=np.float32)
-                spread[nodes] = factor * y
-                return np.asarray(root(spread), dtype=np.float32)
+                extended = np.zeros((whole, y.shape[1]), dtype=np.float32)
+                extended[nodes] = factor * y
+                return np.asarray(root(extended), dtype=np.float32)
 
             own = (self._diagonal / unit).astype(np.float32)
             self._systems.append(_System(apply, apply_t, self._filter.single(), own))
@@ -134,7 +134,7 @@ class SpectralCG:
         systems = list(self._systems)
         # Factor by which a residual of h's system is larger in A's, relative to its right-hand side: at most
         # 1 + rho K, mostly about the root of that. Each solve improves the estimate.
-        growth = self._spread**0.5
+        growth = self._extended**0.5
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
             inner = float(np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5))
@@ -145,7 +145,7 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = self._spread**0.5  # the estimate from rough products does not hold for exact ones
+                growth = self._extended**0.5  # the estimate from rough products does not hold for exact ones
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:

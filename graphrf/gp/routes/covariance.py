@@ -37,7 +37,7 @@ class FactorSource(Protocol):
     height: int  # intermediate values of a dense column of the covariance
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        """The rows of nodes; the same rows whenever a node is asked for again."""
+        """The rows of nodes; the same rows for a node every time."""
         ...
 
 
@@ -235,9 +235,9 @@ def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> lis
 
     None for a covariance that shares with no other, and for all where they would take more than 512 MB.
     """
-    found: list[np.ndarray | None] = [None] * len(covariances)
+    result: list[np.ndarray | None] = [None] * len(covariances)
     if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
-        return found
+        return result
     source = covariances[0]._source
     drawn = source(nodes) if len(covariances) > 1 and isinstance(source, SampledSource) else None
     if isinstance(drawn, FeatureFactor):
@@ -247,8 +247,8 @@ def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> lis
         if len(numbers) > 1:
             for number, block in zip(numbers, shared_blocks(sums, nodes, nodes), strict=True):
                 block *= covariances[number].amplitude
-                found[number] = block
-    return found
+                result[number] = block
+    return result
 
 
 def shared_variances(
@@ -258,21 +258,21 @@ def shared_variances(
 
     None where columns of K at the nodes, which hold them, take fewer products.
     """
-    found: list[np.ndarray | None] = [None] * len(covariances)
+    result: list[np.ndarray | None] = [None] * len(covariances)
     for numbers, sums in _of_one_laplacian(covariances):
         degrees = [each.degree for each in sums]
         if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(degrees):
             for number, diagonal in zip(numbers, shared_diagonals(sums, nodes), strict=True):
-                found[number] = covariances[number].amplitude * diagonal
-    return found
+                result[number] = covariances[number].amplitude * diagonal
+    return result
 
 
 def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
     """Positions of the covariances that have a `series`, and their K as Chebyshev sums, for each Laplacian."""
-    found: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
+    result: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
     for number, covariance in enumerate(covariances):
         if covariance.series is not None:
-            numbers, sums = found.setdefault(covariance.series.laplacian, ([], []))
+            numbers, sums = result.setdefault(covariance.series.laplacian, ([], []))
             numbers.append(number)
             sums.append(covariance.series.square)
-    return list(found.values())
+    return list(result.values())

@@ -131,8 +131,8 @@ class FeaturesRoute:
 
     def _require_rows(self, sampled: Sequence[Features]) -> None:
         """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit into memory."""
-        held = sum(own.nbytes + own.nnz * own.dtype.itemsize for own in sampled)
-        drawn = sum(own.shape[0] for own in sampled)
+        held = sum(each.nbytes + each.nnz * each.dtype.itemsize for each in sampled)
+        drawn = sum(each.shape[0] for each in sampled)
         require_memory(
             held * self._n_held / drawn, f"holding the sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS
         )

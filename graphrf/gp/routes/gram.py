@@ -77,7 +77,7 @@ class SeriesGram:
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
-        self._degree = 0  # of the kernel that was asked for last
+        self._degree = 0  # of the last kernel
         self._longest: dict[Kernel, float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 
@@ -117,8 +117,8 @@ class SeriesGram:
 
     def _summed(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """The sums over the table of all columns of coefficients."""
-        degrees = max(own.shape[0] for own in columns)
-        padded = [np.pad(own, ((0, degrees - own.shape[0]), (0, 0))) for own in columns]
+        degrees = max(each.shape[0] for each in columns)
+        padded = [np.pad(each, ((0, degrees - each.shape[0]), (0, 0))) for each in columns]
         coefficients = np.hstack(padded)
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, degrees, _TABLE_CHUNK), self._chunks, strict=False):
@@ -140,9 +140,9 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # Derivatives do not decide the degree. It is about that of the lengthscale before.
-        found = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
-        self._degree = found[0].shape[0] - 1
-        return found
+        result = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
+        self._degree = result[0].shape[0] - 1
+        return result
 
     def _start(self, n_degrees: int) -> None:
         """Start a table on the part of the graph that so many degrees reach.

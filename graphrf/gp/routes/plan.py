@@ -69,7 +69,7 @@ def make_plan(
     if method == "features":
         if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
-            kernels = [*kernels, *((Diffusion(laplacian=own), ("lengthscale",)) for own in laplacians)]
+            kernels = [*kernels, *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians)]
         return Plan(FeaturesRoute(graph, sampler, n_threads, 0 if remote else n_observed), kernels)
     return Plan(SeriesRoute(graph, n_threads), kernels)
 
@@ -82,7 +82,7 @@ def _cheaper(
     Of automatic kernels only those are served whose precision has no hidden layers.
     """
     serves = has_sparse_inverse if automatic else has_sparse_precision
-    served = [own for own in kernels if serves(own[0]) and not {"nu", "power"} & set(own[1])]
+    served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
     try:

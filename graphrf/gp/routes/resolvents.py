@@ -86,8 +86,8 @@ class ResolventFit:
             slopes = spectral_derivatives(kernel, names, 1 - self._eigenvalues / self._scale, self._scale)
             wanted = np.column_stack([values, slopes])
         size = (values + self._floor * values.max())[:, None]
-        found = np.linalg.lstsq(self._basis / size, wanted / size, rcond=_RANK)[0]
-        return np.asarray(found.T)
+        result = np.linalg.lstsq(self._basis / size, wanted / size, rcond=_RANK)[0]
+        return np.asarray(result.T)
 
     def serves(self, kernel: Kernel) -> bool:
         """True if the combination of resolvents is close to the kernel."""
@@ -104,17 +104,17 @@ def resolvents_between(
     """Resolvents among the nodes of each block, from one sparse factor for each pole."""
     every = np.unique(np.concatenate(blocks))
     places = [np.searchsorted(every, block) for block in blocks]
-    found = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]
+    result = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]
     precision.with_kernel(
         fit.resolvents[0]
-    ).own_elimination.require_room()  # found once, before threads ask for it
+    ).own_elimination.require_room()  # computed once, before threads need it
 
     def inverse(kernel: Kernel) -> np.ndarray:
         return precision.with_kernel(kernel).factor().inverse_between(every)
 
     for number, matrix in enumerate(ordered_map(inverse, fit.resolvents, thread_count(n_threads))):
-        for own, place in zip(found, places, strict=True):
-            own[number] = matrix[np.ix_(place, place)] / fit.sizes[number]
-    for own in found:
-        own[-1] = np.eye(own.shape[1]) / fit.sizes[-1]
-    return [Resolvents(own, fit) for own in found]
+        for each, place in zip(result, places, strict=True):
+            each[number] = matrix[np.ix_(place, place)] / fit.sizes[number]
+    for each in result:
+        each[-1] = np.eye(each.shape[1]) / fit.sizes[-1]
+    return [Resolvents(each, fit) for each in result]

@@ -14,13 +14,13 @@ _SORTED = 200
 
 def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) -> np.ndarray:
     """The nodes within `n_steps` of some nodes, by growing distance, until a whole ring holds `most` in all."""
-    found, total = [], 0
+    result, total = [], 0
     for ring in rings(graph, centres, n_steps):
-        found.append(ring)
+        result.append(ring)
         total += ring.size
         if total >= most:
             break
-    return np.concatenate(found)
+    return np.concatenate(result)
 
 
 def boundary_share(graph: Graph, most: int) -> float:

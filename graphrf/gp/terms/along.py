@@ -223,7 +223,7 @@ def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
         raise checks.value_error("distance", f"must be a number or an increasing pair, got {ends!r}")
     weights = np.ones(_POINTS)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    places = [_place(edge, own) for own in np.linspace(ends[0], ends[1], _POINTS)]
+    places = [_place(edge, each) for each in np.linspace(ends[0], ends[1], _POINTS)]
     return dict(zip(places, (weights / weights.sum()).tolist(), strict=True))
 
 

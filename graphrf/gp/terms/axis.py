@@ -99,10 +99,10 @@ class LevelAxis:
                 else:
                     unknown[label] = None
         m, n = len(values), self.structure.size
-        found = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
+        result = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
         at = new[:, 0].astype(int), new[:, 1].astype(int)
-        return found, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)
+        return result, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)
 
 
 def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:

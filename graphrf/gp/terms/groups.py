@@ -17,8 +17,8 @@ from graphrf.gp.terms.term import Term
 class Groups(Term):
     r"""Independent effects of the levels of a column: b_g ~ N(0, \sigma^2).
 
-    New levels in `predict` have the prior's spread. `Nodes(...) * Groups(by)` is a field of its own for each
-    level.
+    New levels in `predict` have the prior's standard deviation. `Nodes(...) * Groups(by)` is a separate field for
+    each level.
 
     Parameters
     ----------

@@ -53,11 +53,11 @@ class Joint:
         self.constraints = self._constraints()
         self._rows = tuple(rows)
         start = self.vector([parameter.start for parameter in self.parameters])
-        self.layout = Layout.of([self.prior(start).precision, *(abs(own).T @ abs(own) for own in rows)])
+        self.layout = Layout.of([self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)])
         self.a, self.observed = rows[0], self.layout.rows(rows[0])
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
-        """The same variables, of whose posterior more is asked."""
+        """The same variables, with further rows of their posterior."""
         return Joint(self.terms, self._deviations, [*self._rows, rows])
 
     @property
@@ -67,11 +67,11 @@ class Joint:
 
     def vector(self, values: Sequence[float]) -> np.ndarray:
         """Coordinates of values, one for each parameter."""
-        return np.array([own.coordinate(value) for own, value in zip(self.parameters, values, strict=True)])
+        return np.array([each.coordinate(value) for each, value in zip(self.parameters, values, strict=True)])
 
     def values(self, vector: np.ndarray, term: BoundTerm) -> dict[str, float]:
         """A term's hyperparameters at a vector of coordinates, by name."""
-        return {own.name: own.value(vector[self._place(own)]) for own in term.parameters}
+        return {each.name: each.value(vector[self._place(each)]) for each in term.parameters}
 
     def prior(self, vector: np.ndarray) -> JointPrecision:
         """Q at a vector of coordinates."""
@@ -113,7 +113,7 @@ class Joint:
         return JointFactor(self.layout, lower, self.constraints)
 
     def _place(self, parameter: Parameter) -> int:
-        return next(place for place, own in enumerate(self.parameters) if own.key == parameter.key)
+        return next(place for place, each in enumerate(self.parameters) if each.key == parameter.key)
 
     def _placed(self, block: sp.csr_array, j: int) -> sp.csr_array:
         """A block of a term among all variables."""
@@ -144,8 +144,8 @@ class JointFactor:
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """S b for b of shape (n,) or (n, p)."""
-        found = self._factor.solve(rhs)
-        return np.asarray(found - self._v @ (self._inverse @ (self._c @ found)))
+        result = self._factor.solve(rhs)
+        return np.asarray(result - self._v @ (self._inverse @ (self._c @ result)))
 
     def trace(self, other: sp.csr_array) -> float:
         """trace(S B) of a symmetric matrix whose pattern P's holds."""
@@ -168,8 +168,8 @@ class JointFactor:
 
 def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
     """The parameters of all terms, each once."""
-    found: dict[object, Parameter] = {}
+    result: dict[object, Parameter] = {}
     for term in terms:
-        for own in term.parameters:
-            found.setdefault(own.key, own)
-    return tuple(found.values())
+        for each in term.parameters:
+            result.setdefault(each.key, each)
+    return tuple(result.values())

@@ -1,4 +1,4 @@
-"""The places of the entries of the joint precision, found once for all hyperparameters and weights."""
+"""The places of the entries of the joint precision, the same for all hyperparameters and weights."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ class Layout:
     def _found(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         """The places of entries of the lower triangle."""
         wanted = column * self._position.size + row
-        found = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
-        if not np.array_equal(self.keys[found], wanted):
+        result = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
+        if not np.array_equal(self.keys[result], wanted):
             raise KeyError("the pattern of the joint precision lacks entries")
-        return found
+        return result
 
 
 def _dense_rows(pattern: sp.csr_array) -> np.ndarray:

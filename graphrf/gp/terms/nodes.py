@@ -118,13 +118,13 @@ class NodeStructure(Structure):
         self._precision = precision_of(graph, kernel)
         self._kernel = kernel
         self._last: tuple[Any, float] | None = None
-        self._names = dict(zip((own.name for own in parameters), names, strict=True))
+        self._names = dict(zip((each.name for each in parameters), names, strict=True))
         self.size, self.parameters = self._precision.n_nodes, parameters
         self.constraints = self._precision.constraints
 
     def kernel(self, values: Values) -> Kernel:
         """The kernel with these hyperparameters."""
-        return self._kernel.replace(**{own: values[name] for name, own in self._names.items()})
+        return self._kernel.replace(**{each: values[name] for name, each in self._names.items()})
 
     def precision(self, values: Values) -> sp.csr_array:
         own, variance = self._at(values)

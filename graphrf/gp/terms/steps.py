@@ -116,7 +116,7 @@ class StepAxis(LevelAxis):
             filled = dict(zip(every.tolist(), labels, strict=True))
             numbers = isinstance(labels[0], int | float)
             places = places[0] + self._step * np.arange(int(every[-1]) + 1)
-            labels = [filled.get(k, own if numbers else f"step {k}") for k, own in enumerate(places.tolist())]
+            labels = [filled.get(k, each if numbers else f"step {k}") for k, each in enumerate(places.tolist())]
         if term.kind in ("rw1", "rw2") and places.size > _MOST:
             raise checks.value_error(
                 term.by, f"must have at most {_MOST:,} levels for kind={term.kind!r}, got {places.size:,}: round "
@@ -153,7 +153,7 @@ class StepAxis(LevelAxis):
                 raise self.unknown(labels)
             more = np.arange(1, int(np.round(ahead.max())) + 1)
             new_places = self._places[-1] + self._step * more
-            index = {label: int(np.round(own)) - 1 for label, own in zip(labels, ahead, strict=True)}
+            index = {label: int(np.round(each)) - 1 for label, each in zip(labels, ahead, strict=True)}
         else:
             new_places, index = places, {label: place for place, label in enumerate(labels)}
         every = np.concatenate([self._places, new_places])

@@ -61,7 +61,7 @@ class Structure:
     @property
     def starts(self) -> dict[str, float]:
         """Hyperparameters that a search begins with."""
-        return {own.name: own.start for own in self.parameters}
+        return {each.name: each.start for each in self.parameters}
 
     @property
     def free(self) -> int:
@@ -150,8 +150,8 @@ class Product(Structure):
             second = Contrasts(second)
         self.first, self.second = first, second
         self.size = first.size * second.size
-        self.parameters = tuple({own.key: own for own in (*first.parameters, *second.parameters)}.values())
-        eyes = (sp.eye_array(own.size, format="csr") for own in (second, first))
+        self.parameters = tuple({each.key: each for each in (*first.parameters, *second.parameters)}.values())
+        eyes = (sp.eye_array(each.size, format="csr") for each in (second, first))
         a, b = first.constraints, second.constraints
         held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]
         self.constraints = sp.csr_array(sp.vstack(held))

@@ -101,7 +101,7 @@ class BoundTerm(NamedTuple):
         factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
         structure = factors[0]
         if len(factors) > 1:
-            entries = math.prod(float(own.precision(own.starts).nnz) for own in factors)
+            entries = math.prod(float(each.precision(each.starts).nnz) for each in factors)
             require_memory(
                 _ENTRY * entries,
                 f"the precision of the term {term.label!r}, {factors[0].size:,} by {factors[1].size:,} variables,",
@@ -140,11 +140,11 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
-        found = [axis.extension(axis.cells(frame), values) for axis in self.axes]
-        new = [own.new.shape[1] > 0 for own in found]
-        if len(found) == 1:
-            return found[0]
-        old = self._combined(*(own.old for own in found))
+        result = [axis.extension(axis.cells(frame), values) for axis in self.axes]
+        new = [each.new.shape[1] > 0 for each in result]
+        if len(result) == 1:
+            return result[0]
+        old = self._combined(*(each.old for each in result))
         if not any(new):
             return Extension(old, *nothing_new(len(frame)))
         if all(new):
@@ -155,9 +155,9 @@ class BoundTerm(NamedTuple):
         assert isinstance(structure, Product)
         place = new.index(True)
         known = (structure.first, structure.second)[1 - place]
-        rows = structure.rows_of(1 - place, found[1 - place].old)
-        both, precisions = [rows, found[place].new], [known.precision(values), found[place].precision]
-        eye = sp.eye_array(found[place].new.shape[1], format="csr")
+        rows = structure.rows_of(1 - place, result[1 - place].old)
+        both, precisions = [rows, result[place].new], [known.precision(values), result[place].precision]
+        eye = sp.eye_array(result[place].new.shape[1], format="csr")
         held = [known.constraints, eye]
         if place == 0:
             both, precisions, held = both[::-1], precisions[::-1], held[::-1]

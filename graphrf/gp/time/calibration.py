@@ -1,4 +1,4 @@
-"""Observations compared with the predictions of a fitted model and its intervals: what a fit warns of.
+"""Warnings of a fit: observations compared with the predictions of the fitted model and its intervals.
 
 Under the model the values of one sensor in a run of times are Gaussian with a known covariance. Multiplied by the
 inverse of its Cholesky factor they are standardised errors, each of one value given those before it in the run,
@@ -64,7 +64,7 @@ def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y
 
 
 def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Warnings, in words with a place for nodes, and the sensors that each is about.
+    """Warnings, with a placeholder for nodes, and the sensors that each concerns.
 
     `y` (T, n) are the values themselves, from `rows` (T,) of the data.
     """

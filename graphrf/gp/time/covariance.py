@@ -21,16 +21,16 @@ def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
-def conditioned(triangle: np.ndarray, gain: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def conditioned(triangle: np.ndarray, gain: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation too."""
     below = np.tril_indices(gain.shape[0])
     full = np.empty((gain.shape[0], *gain.shape))
     full[below] = full[below[::-1]] = triangle
-    return np.asarray(full - (gain * np.where(np.isfinite(spread), spread, 0.0))[:, None] * gain)
+    return np.asarray(full - (gain * np.where(np.isfinite(variance), variance, 0.0))[:, None] * gain)
 
 
 class Part(NamedTuple):
-    """(shared C + own I) x kernel: variances of what neighbours share, and of each sensor's own."""
+    """(shared C + own I) x kernel: variances along the graph, and of individual sensors."""
 
     kernel: TimeKernel
     shared: float
@@ -117,7 +117,7 @@ class Series:
     def scales(self) -> np.ndarray:
         """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
         n = self.eigenvalues.size
-        # Series beyond the n fill the last block and are not read.
+        # Further series fill the last block and are not read.
         padded = np.pad(np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0)
         return np.asarray(np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1]))
 
@@ -136,22 +136,22 @@ class Series:
 
     def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n_times = self.noise.size
-        gain, spread = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
-        predicted = self._predicted(slice(None), self.first, self.readout(block), gain, spread, 2)
-        return gain, spread, conditioned(predicted[(n_times - 1) % 2], gain[-1], spread[-1])
+        gain, variance = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
+        predicted = self._predicted(slice(None), self.first, self.readout(block), gain, variance, 2)
+        return gain, variance, conditioned(predicted[(n_times - 1) % 2], gain[-1], variance[-1])
 
     def _predicted(
-        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, kept: int
+        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, variance: np.ndarray, kept: int
     ) -> np.ndarray:
         """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i modulo `kept`.
 
-        `first` is that at the first time; `gain` and `spread` are filled.
+        `first` is that at the first time; `gain` and `variance` are filled.
         """
         phi, which, low, high = self.transitions
         predicted = np.empty((kept, *first.shape))
         riccati.gains(
             phi, which[part], low, high, self.space.stationary, first, h, self.noise[part], predicted, gain[part],
-            spread[part],
+            variance[part],
         )  # fmt: skip
         return predicted
 
@@ -177,10 +177,10 @@ class Series:
         out = np.empty_like(y)
 
         def of(block: int) -> None:
-            gain, spread, _ = self.gains[block]
+            gain, variance, _ = self.gains[block]
             e = self._block(y, block)
             loops.filtered(*self.transitions, self.readout(block), gain, e)
-            e /= spread[:, None]
+            e /= variance[:, None]
             loops.unfiltered(*self.transitions, self.readout(block), gain, e)
             part = out[..., block * WIDTH : (block + 1) * WIDTH]
             part[...] = e[..., : part.shape[2]]
@@ -207,17 +207,17 @@ class Series:
 
         def of(block: int) -> tuple[int, np.ndarray]:
             h = self.readout(block)
-            gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
+            gain, variance = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
             begun = {0: self.first}
             for start in range(0, n_times - length, length):
-                predicted = self._predicted(slice(start, start + length + 1), begun[start], h, gain, spread, 2)
+                predicted = self._predicted(slice(start, start + length + 1), begun[start], h, gain, variance, 2)
                 begun[start + length] = predicted[length % 2].copy()
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
             for start, first in reversed(begun.items()):
                 part = slice(start, start + length)
-                predicted = self._predicted(part, first, h, gain, spread, length)
+                predicted = self._predicted(part, first, h, gain, variance, length)
                 loops.smoothed(
-                    phi, which[part], low, high, h, gain[part], spread[part], predicted, self.space.readouts,
+                    phi, which[part], low, high, h, gain[part], variance[part], predicted, self.space.readouts,
                     later, result[part],
                 )  # fmt: skip
             return block * WIDTH, np.moveaxis(result, 3, 0)[: self.eigenvalues.size - block * WIDTH]

@@ -1,4 +1,4 @@
-"""Signals on sensors and times as people have them: arrays with gaps, data frames, long form; times in hours."""
+"""Signals on sensors and times: arrays with gaps, data frames and long form; times in hours."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Clock(NamedTuple):
         return index if self.zone is None else index.tz_localize("UTC").tz_convert(self.zone)
 
     def times(self, hours: np.ndarray) -> np.ndarray:
-        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
+        """Times of hours: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
         if self.origin is None:
             return hours.copy()
         return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
@@ -186,7 +186,7 @@ def values_of_sensors(graph: Graph, sensors: np.ndarray, positions: np.ndarray, 
 
 
 def restore_type(original: Any, values: np.ndarray) -> Any:
-    """Values (T, n) in the form of what a user gave: with the labels of a data frame or a DataArray."""
+    """Values (T, n) with the type and labels of the original: an array, a data frame or a DataArray."""
     if is_frame(original):
         return type(original)(values, index=original.index, columns=original.columns)
     if _is_labelled(original):
@@ -195,7 +195,7 @@ def restore_type(original: Any, values: np.ndarray) -> Any:
 
 
 def has_labels(values: Any) -> bool:
-    """True for data frames and arrays with named axes, whose labels say what belongs where."""
+    """True for data frames and arrays with named axes."""
     return is_frame(values) or _is_labelled(values)
 
 
@@ -326,7 +326,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
 
 
 def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:
-    """The grid, once its shape, its times and its values are sound; empty rows and columns are dropped."""
+    """The grid after `check_series`; empty rows and columns are dropped."""
     check_series(nodes, hours, values)
     seen = ~np.isnan(values)
     if not seen.any():

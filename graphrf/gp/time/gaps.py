@@ -72,17 +72,17 @@ class ObservedCells:
         n_columns = y.shape[1]
         if start is not None:
             filled += np.where(self.missing[:, None], start, 0.0)
-        right = -self._gathered(self.complete(np.where(self.mask[:, None], y, 0.0)))
-        rest = right if start is None else -self._gathered(self.complete(filled))
+        right = -self._in_cells(self.complete(np.where(self.mask[:, None], y, 0.0)))
+        rest = right if start is None else -self._in_cells(self.complete(filled))
         scale = float(np.linalg.norm(right)) / max(float(np.linalg.norm(rest)), 1e-300)
         tol = self.tol if tol is None else tol
 
         def product(x: np.ndarray) -> np.ndarray:
-            return self._gathered(self.complete(self._spread(x)))
+            return self._in_cells(self.complete(self._on_grid(x)))
 
         solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=1000)
         solution = solver.solve_to(rest, min(0.5, tol * scale))
-        filled += self._spread(solution.value.reshape(-1, n_columns))
+        filled += self._on_grid(solution.value.reshape(-1, n_columns))
         return self.complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
 
     @cached_property
@@ -124,13 +124,13 @@ class ObservedCells:
             return x.copy()
         if self.scattered:
             series, wide = self._thinned
-            grid = wide * self._spread(x)
-            return self._gathered(grid - wide * self._turned_solve(series, grid)) + noise * x
+            grid = wide * self._on_grid(x)
+            return self._in_cells(grid - wide * self._turned_solve(series, grid)) + noise * x
         covariance, variances = self._quick
         if not len(variances):
             return x.copy()
-        along = covariance.along_time(self._spread(x), np.eye(len(variances)))
-        return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
+        along = covariance.along_time(self._on_grid(x), np.eye(len(variances)))
+        return self._in_cells(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
 
     def complete(self, y: np.ndarray) -> np.ndarray:
         """Lambda y for y (T, R, n); 0 at times without observation."""
@@ -143,10 +143,10 @@ class ObservedCells:
         vectors = self.covariance.sensors.vectors
         return turned(series.solve(turned(y, vectors)), vectors.T)
 
-    def _gathered(self, grid: np.ndarray) -> np.ndarray:
+    def _in_cells(self, grid: np.ndarray) -> np.ndarray:
         return np.moveaxis(grid, 1, 2)[self.missing]
 
-    def _spread(self, cells: np.ndarray) -> np.ndarray:
+    def _on_grid(self, cells: np.ndarray) -> np.ndarray:
         grid = np.zeros((*self.mask.shape, cells.shape[1]))
         grid[self.missing] = cells
         return np.ascontiguousarray(np.moveaxis(grid, 2, 1))

@@ -1,4 +1,4 @@
-"""Covariances among nodes: graph kernels that a fit compares, and what the signal shows of sensors beside them."""
+"""Covariances among nodes: compared graph kernels, and covariances learned from the signal of sensors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from graphrf.operators.series.apply import kernel_block, kernel_blocks, kernel_d
 _LARGEST_DENSE = 1_200
 # Of the series, relative to the largest value of a kernel's spectrum.
 _TOL = 1e-8
-# What is added to C's diagonal, as a share of its mean, where nodes are predicted from sensors.
+# The ridge on C's diagonal, relative to its mean, where nodes are predicted from sensors.
 _RIDGE = 0.05
 
 
 def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
-    """The kernels that `kernel` stands for: one that is given, or several lengthscales of what is named."""
+    """The kernels of the setting `kernel`: a Kernel itself, or several lengthscales of a name."""
     if isinstance(kernel, Kernel):
         return [kernel]
     name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
@@ -111,7 +111,7 @@ class GraphCovariance:
         return kernel.spectrum(eigenvalues, scale), vectors
 
     def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a key, made once while it is among the last: forecasts ask for the same nodes again."""
+        """The array of a key, kept while it is among the last: forecasts often need the same nodes."""
         if key in self._kept:
             return self._kept[key]
         result = made()

@@ -82,7 +82,7 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
+def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
     """Fill `out` (T, p, p, 8): covariances of what p kernels contribute, given all observations.
 
     The recursion of Bryson and Frazier for the information Q that later observations hold: Q <- h h^T / S + (I - g
@@ -95,10 +95,10 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, q, out
     gqg = np.zeros(WIDTH)
     left = np.zeros((p, d, WIDTH))
     right = np.zeros((p, d, WIDTH))
-    for t in range(spread.shape[0] - 1, -1, -1):
-        if spread[t, 0] != np.inf:
+    for t in range(variance.shape[0] - 1, -1, -1):
+        if variance[t, 0] != np.inf:
             for m in range(WIDTH):
-                gqg[m] = 1.0 / spread[t, m]
+                gqg[m] = 1.0 / variance[t, m]
             for i in range(d):
                 for m in range(WIDTH):
                     qg[i, m] = 0.0

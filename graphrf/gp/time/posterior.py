@@ -21,7 +21,7 @@ from graphrf.operators.solvers import Solution
 
 
 class QueriedNodes(NamedTuple):
-    """Queried nodes as the sensors see them."""
+    """Queried nodes by their covariances with sensors."""
 
     covariance: np.ndarray  # C between queried nodes and sensors, (q, n)
     among: np.ndarray  # C among them, (q, q), or (q,) its diagonal where no joint draws are wanted
@@ -61,7 +61,7 @@ class TimePosterior:
         return self.cells.covariance
 
     def __post_init__(self) -> None:
-        """Takes from the posterior before what this one goes on from, and lets it go."""
+        """Start from the states or the solution of the earlier posterior, without keeping it."""
         before, self.before = self.before, None
         if before is not None and self.cells.whole and before.states is not None:
             new = slice(before.covariance.times.size, None)
@@ -78,7 +78,7 @@ class TimePosterior:
 
     @cached_property
     def solution(self) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """alpha (T, n), y with its gaps filled, and how they were found."""
+        """alpha (T, n), y with its gaps filled, and the outcome of the solve."""
         start = None if self._start is None else self._start[:, None]
         value, filled, solution = self.cells.solve(self.y[:, None], start=start)
         return value[:, 0], filled[:, 0], solution
@@ -151,12 +151,14 @@ class TimePosterior:
             errors[at, :, of] = off[here] - moved[here] / inverse[:, None]
             squares += (errors**2).sum(axis=1)
             done += count
-            found = squares / done
+            result = squares / done
             # The draws' share of variances, for each node the mean over its times, weighted by what draws add.
-            share = (found**2 / np.maximum(exact + found, tiny)).sum(axis=0) / np.maximum(found.sum(axis=0), tiny)
+            share = (result**2 / np.maximum(exact + result, tiny)).sum(axis=0) / np.maximum(
+                result.sum(axis=0), tiny
+            )
             if done >= max(LEAST_DRAWS, self.n_draws * float(share.max()) ** 2):
                 break
-        return np.asarray(exact + found)
+        return np.asarray(exact + result)
 
     def draws(self, places: QueriedNodes, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
         """Joint draws of f, shape (n_draws, t, q); `places.among` must be a matrix."""
@@ -276,8 +278,8 @@ class TimePosterior:
         value, _, solution = self.cells.solve(y)
         check_converged(solution, self.cells.tol)
         truth = np.zeros((times.size, count, places.sensor.size))
-        for own, part in zip(projection.coefficients, parts, strict=True):
-            truth += turned(part[of_query], own.T)
+        for each, part in zip(projection.coefficients, parts, strict=True):
+            truth += turned(part[of_query], each.T)
         return truth - self._weighted(value, places, times)
 
 

@@ -221,12 +221,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
             with blas_threads(1), step_bar("training", self.progress) as bar:
                 data = TrainingGrid(residual, mask, grid.times, matrices.__getitem__, seed, threads, bar.update)
                 most = default_values(n) if self.max_train is None else int(self.max_train)
-                found = train(data, model, kernels, most, self.kernel == AUTO)
-            model, kernel, value, trained = found[:4]
+                result = train(data, model, kernels, most, self.kernel == AUTO)
+            model, kernel, value, trained = result[:4]
             if n >= FEW:  # any two of few sensors are about equally far apart
-                warn_of_nothing(found.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike")
-            if found.learned is not None:
-                weight, own_correlation, matrix = found.learned[1:4]
+                warn_of_nothing(result.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike")
+            if result.learned is not None:
+                weight, own_correlation, matrix = result.learned[1:4]
                 covariance = LearnedCovariance(covariance, kernel, grid.nodes, weight, own_correlation, matrix)
         self._columns, self._scale = columns, scale
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
@@ -352,12 +352,12 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         """
         self._check_fitted()
         if checks.flag("as_frame", as_frame):
-            found = self.predict(nodes, times, return_std, quantiles=quantiles)
+            result = self.predict(nodes, times, return_std, quantiles=quantiles)
             if quantiles is not None:
-                return tuple(self._frame(nodes, times, own) for own in np.moveaxis(found, -1, 0))
+                return tuple(self._frame(nodes, times, each) for each in np.moveaxis(result, -1, 0))
             if return_std:
-                return tuple(self._frame(nodes, times, own) for own in found)
-            return self._frame(nodes, times, found)
+                return tuple(self._frame(nodes, times, each) for each in result)
+            return self._frame(nodes, times, result)
         if quantiles is None:
             return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
         levels = checked_levels(quantiles, return_std)
@@ -386,8 +386,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self._check_fitted()
         low, high = checked_bounds(above, below)
         law, shape = self._marginals(nodes, times)
-        found = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
-        return self._frame(nodes, times, found) if checks.flag("as_frame", as_frame) else found
+        result = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
+        return self._frame(nodes, times, result) if checks.flag("as_frame", as_frame) else result
 
     def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:
         """The coefficient of determination R^2 of the predicted means of all values; arguments as in `update`."""
@@ -413,7 +413,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def _modelled(self, nodes: Any, hours: np.ndarray, deviations: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Means of what is modelled, T of the readings, and variances; without `deviations` these are 0."""
+        """Means and variances of T of the readings; without `deviations` variances are 0."""
         places, columns, hours, rows = self._places(nodes, hours, "variances" if deviations else "means")
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
@@ -447,10 +447,10 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
         std = np.zeros(values.shape)
         if gaps.any():
-            found = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std)
-            mean, spread = found if return_std else (found, 0.0)
+            result = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std)
+            mean, deviation = result if return_std else (result, 0.0)
             values[block] = np.where(gaps[block], mean, values[block])
-            std[block] = np.where(gaps[block], spread, 0.0)
+            std[block] = np.where(gaps[block], deviation, 0.0)
         filled = restore_type(Y, values)
         return (filled, restore_type(Y, std)) if return_std else filled
 
@@ -478,7 +478,7 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         return self._scale.back(draws)
 
     def _asked_nodes(self, nodes: Any) -> Any:
-        """The nodes that are asked for: all by default, those of `fit` first."""
+        """The queried nodes: all by default, those of `fit` first."""
         return self.graph.positions(self._columns.with_others(self.graph.n_nodes)) if nodes is None else nodes
 
     def _asked(self, times: Any) -> np.ndarray:

@@ -96,12 +96,12 @@ class ResponseScale(NamedTuple):
             return mean, variance
         nodes, weights = hermegauss(_NODES)
         weights = weights / weights.sum()
-        found = np.empty((2, *mean.shape))
-        for row, (centre, spread) in enumerate(zip(mean, np.sqrt(variance), strict=True)):
-            y = self.back(centre[:, None] + spread[:, None] * nodes)
-            found[0, row] = y @ weights
-            found[1, row] = np.square(y - found[0, row][:, None]) @ weights
-        return found[0], found[1]
+        result = np.empty((2, *mean.shape))
+        for row, (centre, std) in enumerate(zip(mean, np.sqrt(variance), strict=True)):
+            y = self.back(centre[:, None] + std[:, None] * nodes)
+            result[0, row] = y @ weights
+            result[1, row] = np.square(y - result[0, row][:, None]) @ weights
+        return result[0], result[1]
 
     def _check(self, values: np.ndarray) -> None:
         least = float(np.nanmin(values, initial=np.inf))

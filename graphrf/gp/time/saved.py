@@ -53,7 +53,7 @@ class SavedTime(Saved):
             "clock": list(self._clock),
             "axes": [
                 title_of(self._columns.times_title),
-                [title_of(own) for own in self._columns.nodes_titles or ()],
+                [title_of(each) for each in self._columns.nodes_titles or ()],
             ],
             "learned": [self.learned_, self._covariance.own_correlation],
         }

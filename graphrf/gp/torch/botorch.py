@@ -35,7 +35,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 
 @dataclass(frozen=True)
 class _Imagined:
-    """Observations that a model is conditioned on and its regressor is not."""
+    """Hypothetical observations that condition a model, but not its regressor."""
 
     nodes: np.ndarray  # (*b, n), without the batch axes of several sets of values for the same nodes
     values: Tensor  # (*b', n, outputs)
@@ -81,7 +81,7 @@ class GraphGPModel(FantasizeMixin, Model):
         mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
         self._outputs = list(range(1 if mean.ndim == 1 else mean.shape[1]))
         self._imagined: _Imagined | None = None
-        # BoTorch asks what kind of noise there is; of a noise for each observation the mean counts, as it has it
+        # BoTorch needs a kind of noise; for noise that differs between observations it is the mean
         self.likelihood = GaussianLikelihood(noise_constraint=Positive()).double().requires_grad_(False)
         if hasattr(regressor, "noise_"):
             self.likelihood.noise = max(float(np.mean(regressor.noise_)), np.finfo(np.float64).tiny)
@@ -137,7 +137,7 @@ class GraphGPModel(FantasizeMixin, Model):
         parts = []
         for k, (mean, covariance) in zip(chosen, self._laws(nodes, chosen, like), strict=True):
             noisy = covariance + self._noise(observation_noise, mean, k)
-            # As operators covariances are factored when samples are asked for, and may be singular until then.
+            # Operators are factored when samples are drawn, and may be singular until then.
             parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
         together = parts[0] if len(parts) == 1 else MultitaskMultivariateNormal.from_independent_mvns(parts)
         posterior = GPyTorchPosterior(together)
@@ -293,8 +293,8 @@ class _DrawnFunctions(SamplePath):
         nodes = node_tensor("x", x)
         batch = torch.broadcast_shapes(self.values.shape[:-1], nodes.shape[:-1])
         values = self.values.expand(*batch, self.values.shape[-1])
-        found = values.gather(-1, nodes.expand(*batch, nodes.shape[-1]))
-        return found.to(x) if x.is_floating_point() else found
+        result = values.gather(-1, nodes.expand(*batch, nodes.shape[-1]))
+        return result.to(x) if x.is_floating_point() else result
 
     def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
         """Nothing: the model is no ensemble."""

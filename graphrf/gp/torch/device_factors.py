@@ -126,7 +126,7 @@ class TorchFeatureFactor(TorchFactor):
 
 @dataclass
 class _Made:
-    """F of a modulation, and F^T once it has been asked for."""
+    """F of a modulation, and F^T once it is needed."""
 
     f: Tensor
     matrix: Tensor
@@ -166,11 +166,11 @@ class TorchSeriesFactor(TorchFactor):
         return self._whole(f, x).index_select(0, self._nodes)
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
-        return self._whole(f, self._spread(y))
+        return self._whole(f, self._on_all_nodes(y))
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size: one product each."""
-        y = self._spread(y)
+        y = self._on_all_nodes(y)
         terms = [(term * y).sum(dtype=torch.float64) for term in self._terms(x, size)]
         return torch.stack(terms)
 
@@ -233,7 +233,7 @@ class TorchSeriesFactor(TorchFactor):
             units[self._nodes[start : start + width], torch.arange(len(columns), device=self._device)] = 1.0
             yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
-    def _spread(self, y: Tensor) -> Tensor:
+    def _on_all_nodes(self, y: Tensor) -> Tensor:
         whole = torch.zeros(self.shape[1], y.shape[1], dtype=y.dtype, device=self._device)
         return whole.index_add_(0, self._nodes, y)
 

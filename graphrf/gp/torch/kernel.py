@@ -284,8 +284,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         right = right.to(self.device).expand(*batch, right.shape[-1]).reshape(batch.numel(), -1)
         member = torch.arange(kinds.numel()).reshape(kinds).expand(batch).reshape(-1)
         parts = [
-            self._entries(left[member == number], right[member == number], self._root(own), diag)
-            for number, own in enumerate(values.reshape(kinds.numel(), values.shape[-1]))
+            self._entries(left[member == number], right[member == number], self._root(each), diag)
+            for number, each in enumerate(values.reshape(kinds.numel(), values.shape[-1]))
         ]
         together = torch.cat(parts)[member.argsort(stable=True).argsort()]
         return together.reshape(*batch, *together.shape[1:])

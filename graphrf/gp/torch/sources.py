@@ -1,4 +1,4 @@
-"""Sources of a trainable kernel's rows: sampled features, here or elsewhere, or the exact series."""
+"""Sources of a trainable kernel's rows: sampled features, local or remote, or the exact series."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ class _TorchSampledSource(TorchSource):
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            found = bounds.suitability_warnings(self._frame, kernel, f)
-            self._warned = bool(found)
-            for warning in found:
+            result = bounds.suitability_warnings(self._frame, kernel, f)
+            self._warned = bool(result)
+            for warning in result:
                 warn(warning)
         return f, jacobian_columns(kernel, names, self._size, self.scale)
 
@@ -239,7 +239,7 @@ class TorchSeriesSource(TorchSource):
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
+        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos above."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))

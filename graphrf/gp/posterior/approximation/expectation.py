@@ -105,12 +105,12 @@ class Approximation(NamedTuple):
         return float((self.shares * change).sum()) / (2 * step)
 
 
-def independent_sites(responses: Responses, likelihood: Likelihood, spread: float) -> Sites:
+def independent_sites(responses: Responses, likelihood: Likelihood, prior_std: float) -> Sites:
     """Sites to begin with: exact ones if the values of f were independent, with this prior deviation each."""
     nothing = np.zeros(responses.nodes.size)
-    own = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + spread)
-    precision = np.maximum(1 / np.maximum(own.variance, 1e-30) - spread**-2, _LEAST * spread**-2)
-    return Sites(precision, (precision + spread**-2) * own.mean)
+    own = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + prior_std)
+    precision = np.maximum(1 / np.maximum(own.variance, 1e-30) - prior_std**-2, _LEAST * prior_std**-2)
+    return Sites(precision, (precision + prior_std**-2) * own.mean)
 
 
 def approximate(
@@ -128,22 +128,22 @@ def approximate(
         evidence = float(own.log_mass.sum()) - 0.5 * (inner + q.log_volume)
         return Approximation(sites, q, points, shares, evidence, math.inf), own
 
-    found, own = evaluated()
+    result, own = evaluated()
     share = _SHARE
     for _ in range(_ROUNDS):
-        q, before = found.normal, found
+        q, before = result.normal, result
         sites = _moved(sites, q, own, share)
-        found, own = evaluated()
+        result, own = evaluated()
         change = max(
-            float((np.abs(found.normal.mean - q.mean) / np.sqrt(q.variance)).max()),
-            float(np.abs(np.log(found.normal.variance / q.variance)).max()),
+            float((np.abs(result.normal.mean - q.mean) / np.sqrt(q.variance)).max()),
+            float(np.abs(np.log(result.normal.variance / q.variance)).max()),
         )
-        found = found._replace(change=change)
+        result = result._replace(change=change)
         if change > before.change:  # it would go to and fro
             share = max(0.6 * share, 0.1)
-        if found.settled or abs(found.log_evidence - before.log_evidence) < enough:
+        if result.settled or abs(result.log_evidence - before.log_evidence) < enough:
             break
-    return found
+    return result
 
 
 def _moved(sites: Sites, q: Normal, own: Tilted, share: float) -> Sites:

@@ -28,12 +28,12 @@ def tilted(
     neighbour of nearly its size.
     """
     z = np.broadcast_to(np.linspace(-40.0, 40.0, points), (mean.size, points))
-    found, values = [], []
+    result, values = [], []
     for _ in range(20):  # steps below rounding
         with np.errstate(over="ignore", invalid="ignore"):
             density = log_density(mean[:, None] + std[:, None] * z)
         density = np.where(np.isnan(density), -np.inf, density) - 0.5 * z**2
-        found.append(z)
+        result.append(z)
         values.append(density)
         largest = density.argmax(axis=1)
         next_to = np.stack([np.maximum(largest - 1, 0), largest, np.minimum(largest + 1, points - 1)], axis=1)
@@ -42,7 +42,7 @@ def tilted(
             break
         step = (z[:, 1] - z[:, 0])[:, None]
         z = np.take_along_axis(z, largest[:, None], axis=1) + step * np.linspace(-8.0, 8.0, points)
-    every, density = np.concatenate(found, axis=1), np.concatenate(values, axis=1)
+    every, density = np.concatenate(result, axis=1), np.concatenate(values, axis=1)
     order = np.argsort(every, axis=1)
     every, density = np.take_along_axis(every, order, axis=1), np.take_along_axis(density, order, axis=1)
     gaps = np.diff(every, axis=1, prepend=every[:, :1], append=every[:, -1:])

@@ -18,9 +18,9 @@ _MEANS, _VARIANCES = 1e-8, 1e-4
 _MAX_CONJUGATE = 2_000
 
 
-def with_mean(matrix: np.ndarray, basis: np.ndarray, spread: float) -> np.ndarray:
+def with_mean(matrix: np.ndarray, basis: np.ndarray, prior_std: float) -> np.ndarray:
     """K of f + H b, where b has a normal prior of this standard deviation."""
-    return matrix + (spread * basis) @ (spread * basis).T if basis.shape[1] else matrix
+    return matrix + (prior_std * basis) @ (prior_std * basis).T if basis.shape[1] else matrix
 
 
 class DensePrior:

@@ -41,7 +41,7 @@ def default_values(n: int) -> int:
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spread, that hold about so many values of n sensors in all."""
+    """Runs of consecutive times, evenly spaced, that hold about so many values of n sensors in all."""
     wanted = max(2 * _RUN, max_train // n)
     if n_times <= wanted:
         return np.arange(n_times)
@@ -70,17 +70,17 @@ def maximised(
     last: list[float] = [0.0]
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        found = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
-        last[0] = sum(each.value for each in found)
-        slopes = np.sum([each.slopes for each in found], axis=0)
+        result = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
+        last[0] = sum(each.value for each in result)
+        slopes = np.sum([each.slopes for each in result], axis=0)
         off = (logarithms - prior) / width
         if step is not None:
             step()
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
-    found = minimize(
+    result = minimize(
         objective, np.clip(log_parameters(model), low, high), jac=True, method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
     )  # fmt: skip
-    return with_parameters(model, found.x), last[0], bool(found.success)
+    return with_parameters(model, result.x), last[0], bool(result.success)

@@ -71,22 +71,22 @@ class Filters:
         self._weights = np.pad(weights, ((0, 0), (0, -self._size % WIDTH)))
         n_times, d = nodes.noise.size, nodes.space.low.size
         self._gain = np.empty((n_times, d, self._weights.shape[1]))
-        self._spread = np.empty((n_times, self._weights.shape[1]))
+        self._variance = np.empty((n_times, self._weights.shape[1]))
         kept = n_times if with_slopes else 2
         self._covariances = [np.empty((kept, d * (d + 1) // 2, WIDTH)) for _ in range(nodes.n_blocks)]
         list(ordered_map(self._filter, range(nodes.n_blocks), n_threads))
         self.gain = turned(self._gain, self._weights.T)
-        self.spread = np.exp(np.log(self._spread) @ self._weights.T)
+        self.variance = np.exp(np.log(self._variance) @ self._weights.T)
 
     def _filter(self, block: int) -> None:
         series, own = self._series, lanes(block)
         riccati.gains(
             *series.transitions, series.space.stationary, series.first, series.readout(block), series.noise,
-            self._covariances[block], self._gain[..., own], self._spread[:, own],
+            self._covariances[block], self._gain[..., own], self._variance[:, own],
         )  # fmt: skip
 
     def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> FilterSlopes:
-        """Derivatives, given those in `gain` and in the logarithm of `spread`."""
+        """Derivatives, given those in `gain` and in the logarithm of `variance`."""
         d_gain, d_log = turned(d_gain, self._weights), d_log @ self._weights
         series, d = self._series, self._series.space.low.size
 
@@ -97,14 +97,14 @@ class Filters:
             d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
             slopes.gains_back(
                 *series.transitions, series.space.stationary, series.readout(block), self._covariances[block],
-                self._gain[..., own], self._spread[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
+                self._gain[..., own], self._variance[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
                 d_stationary, d_h, d_noise,
             )  # fmt: skip
             return FilterSlopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
 
-        found = list(ordered_map(of, range(series.n_blocks), self._n_threads))
-        readouts = np.hstack([each.readouts for each in found])[:, : self._size]
+        result = list(ordered_map(of, range(series.n_blocks), self._n_threads))
+        readouts = np.hstack([each.readouts for each in result])[:, : self._size]
         return FilterSlopes(
-            np.sum([each.phi for each in found], axis=0), np.sum([each.stationary for each in found], axis=0),
-            readouts, sum(each.noise for each in found),
+            np.sum([each.phi for each in result], axis=0), np.sum([each.stationary for each in result], axis=0),
+            readouts, sum(each.noise for each in result),
         )  # fmt: skip

@@ -73,12 +73,12 @@ def learned(
         averages = new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
         grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
-        found = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
-        weight, correlation = weights[int(np.argmax(found))], 0.0
+        result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
+        weight, correlation = weights[int(np.argmax(result))], 0.0
         if weight > 0:
-            found = [evidence(model, grids(weight, each), n_threads, step) for each in choices]
-            correlation = choices[int(np.argmax(found))]
-        value = max(found)
+            result = [evidence(model, grids(weight, each), n_threads, step) for each in choices]
+            correlation = choices[int(np.argmax(result))]
+        value = max(result)
         if not whole:
             model, value, _ = maximised(model, grids(weight, correlation), prior, 10, n_threads, step)
     return Learned(model, weight, correlation, averages[-1], averages[:2], value)

@@ -62,11 +62,11 @@ def log_likelihood(
     series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
     nodes, weights = interpolation(eigenvalues)
     at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
-    # Series beyond the last are as that one, and not read.
+    # Further series are copies of the last, and not read.
     weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
     filters = Filters(at_nodes, weights, with_slopes, n_threads)
     d_gain = np.zeros_like(filters.gain) if with_slopes else filters.gain
-    d_log = np.zeros_like(filters.spread) if with_slopes else filters.spread
+    d_log = np.zeros_like(filters.variance) if with_slopes else filters.variance
 
     def of(block: int) -> tuple[float, np.ndarray, np.ndarray]:
         own = lanes(block)
@@ -75,7 +75,7 @@ def log_likelihood(
         part[:, :count] = flat[:, own]
         d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
-            *series.transitions, series.readout(block), filters.gain[..., own], filters.spread[:, own], part,
+            *series.transitions, series.readout(block), filters.gain[..., own], filters.variance[:, own], part,
             count, with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
         )  # fmt: skip
         return float(value[:count].sum()), d_phi, d_h

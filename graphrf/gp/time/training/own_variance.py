@@ -1,8 +1,8 @@
-"""Variances of each sensor's own, by predictions of sensor-days that are left out.
+"""Variances of individual sensors, from predictions of sensor-days that are left out.
 
-The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
-about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
-that last, is multiplied by the factor under which days that are left out have the largest density.
+Short steps dominate the likelihood of a stationary model. Where the model is wrong about whole days of single
+sensors, their intervals are too narrow. So the individual variances of all lasting parts are multiplied by the
+factor under which days that are left out have the largest density.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Sens
     for i, factor in enumerate(_FACTORS):
         inverse = cho_solve((cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size))
         weights = inverse @ block.y
-        for own in groups:
-            spread = np.linalg.inv(inverse[np.ix_(own, own)])
-            variance = np.diag(spread)
-            totals[i] -= 0.5 * float((np.log(variance) + (spread @ weights[own]) ** 2 / variance).sum())
+        for each in groups:
+            covariance = np.linalg.inv(inverse[np.ix_(each, each)])
+            variance = np.diag(covariance)
+            totals[i] -= 0.5 * float((np.log(variance) + (covariance @ weights[each]) ** 2 / variance).sum())
     return totals
 
 
 def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> SensorDays | None:
-    """A sensor with those that are nearest by C, at evenly spread times; None where too little was observed."""
+    """A sensor with those that are nearest by C, at evenly spaced times; None where too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))

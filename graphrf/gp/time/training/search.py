@@ -68,19 +68,19 @@ def train(
     seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
-    near, found = seen.blocks(kernel), None
+    near, result = seen.blocks(kernel), None
     factor = _log_factor(_Blocks(model, seen), near, len(kernels) > 1)
     sensors = [Sensors.of(near)]
     if learn and seen.times.size >= 100:  # fewer hardly determine the covariance of sensors
-        found = learned(
+        result = learned(
             model, near, seen.times, seen.y, seen.mask, prior, max_train, data.seed, data.n_threads, data.step
         )
-        model, value = found.model, found.log_marginal_likelihood
-        found = found if found.weight > 0 else None
-        if found is not None:
-            sensors = [found.sensors(near, half) for half in found.halves]
+        model, value = result.model, result.log_marginal_likelihood
+        result = result if result.weight > 0 else None
+        if result is not None:
+            sensors = [result.sensors(near, half) for half in result.halves]
     model = inflate_own_variance(model, sensors, seen.times, seen.y, seen.mask)
-    return Trained(model, kernel, value, converged, found, factor)
+    return Trained(model, kernel, value, converged, result, factor)
 
 
 def log_density(data: TrainingGrid, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
@@ -150,9 +150,9 @@ class _Blocks:
         if self._step is not None:
             self._step()
         total = 0.0
-        for pairs, shared, own, y in self._blocks:
+        for pairs, shared, each, y in self._blocks:
             try:
-                root = cholesky(shared * matrix[pairs] + own, lower=True)
+                root = cholesky(shared * matrix[pairs] + each, lower=True)
             except np.linalg.LinAlgError:
                 return -np.inf
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
@@ -172,13 +172,13 @@ def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
     """
     n = len(near)
     variance = float(np.trace(near)) / n
-    alike = (variance * ((1.0 - own) * np.eye(n) + own) for own in _CORRELATIONS)
+    alike = (variance * ((1.0 - each) * np.eye(n) + each) for each in _CORRELATIONS)
     others = max(blocks.log_likelihood(matrix) for matrix in alike)
     return schwarz_factor(blocks.log_likelihood(near), others, 1 if chosen else -1, blocks.n_values)
 
 
 def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spaced."""
     per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
     count = int(np.clip(data.times.size // length, 1, 5))

@@ -139,4 +139,4 @@ def _automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
     kernels.append((MaternTime(10 * step), 0.1, 0.05))
     kernels.append((MaternTime(4 * step, nu=1.5), 0.05, 0.05))
     kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
-    return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
+    return tuple(Part(kernel, shared * variance, each * variance) for kernel, shared, each in kernels)

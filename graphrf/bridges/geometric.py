@@ -31,7 +31,7 @@ except ImportError as _error:  # raised when a kernel is made: this file can be 
 Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 """Entries of a function of the Laplacian, for rows and columns by position; None means all."""
 
-# Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
+# Entries are within this fraction of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
 _TOLERANCE = 1e-12
 
@@ -159,17 +159,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return self.graph.positions(nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name)
 
     def _evaluate(
-        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, share: int = 1
+        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, order: int = 1
     ) -> Any:
-        r"""`entries` of g^(1/share), over g_bar^(1/share); with its derivatives where torch needs gradients."""
+        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs gradients."""
         kernel, given = self._kernel(params)
         names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
         divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
-        scale = divisor ** (-1 / share)
-        value = scale * entries(partial(kernel_block, self.graph, kernel.root(share), tol=_TOLERANCE))
+        scale = divisor ** (-1 / order)
+        value = scale * entries(partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE))
         slopes = {
-            name: scale * entries(self._slope(kernel, name, share).block)
-            - value * (shrinking.get(name, 0.0) / (share * divisor))
+            name: scale * entries(self._slope(kernel, name, order).block)
+            - value * (shrinking.get(name, 0.0) / (order * divisor))
             for name in names
         }
         like = given["lengthscale"]
@@ -180,12 +180,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
             result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(()).to(like)
         return result
 
-    def _slope(self, kernel: Kernel, name: str, share: int) -> SpectralFilter:
-        """The derivative of g^(1/share) in a hyperparameter, a function of L: g^(1/share) (log g)' / share."""
-        root, scale = kernel.root(share), self.graph.laplacian_scale(self.laplacian)
+    def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:
+        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)' / order."""
+        root, scale = kernel.root(order), self.graph.laplacian_scale(self.laplacian)
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:
-            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / share)
+            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / order)
 
         return SpectralFilter(self.graph, self.laplacian, function, tol=_TOLERANCE)
 
@@ -244,7 +244,7 @@ class SeriesFeatureMap(FeatureMap):
         rows = kernel._positions("X", X)
         # Their sampler passes None by default.
         normalize = kernel.normalize if normalize is None else checks.flag("normalize", normalize)
-        return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, share=2)
+        return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, order=2)
 
 
 def _log_slope(kernel: Kernel, name: str, eigenvalues: np.ndarray) -> np.ndarray:

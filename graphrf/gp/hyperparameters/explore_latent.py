@@ -236,8 +236,8 @@ class _LatentExploration:
         """The most probable kernel with the posterior means of its coordinates, and its K."""
         kernels = [(sample, k) for sample in found for k in range(len(sample.spaces))]
         sample, k = max(kernels, key=lambda own: log_sum_exp(own[0].own(own[1])))
-        model, share = _mean(sample, k)
-        amplitude = math.exp(float(share @ np.log(sample.amplitudes)))
+        model, weight = _mean(sample, k)
+        amplitude = math.exp(float(weight @ np.log(sample.amplitudes)))
         return Hyperparameters(
             model.kernel, amplitude, model.output_scale, 1.0, 1.0, model.likelihood
         ), sample.grams
@@ -286,8 +286,8 @@ class _LatentExploration:
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
     """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
     own = sample.own(k)
-    share = np.exp(own - log_sum_exp(own))
-    return sample.model(k, share @ sample.vectors), share
+    weight = np.exp(own - log_sum_exp(own))
+    return sample.model(k, weight @ sample.vectors), weight
 
 
 class _Proposal(NamedTuple):
@@ -295,22 +295,22 @@ class _Proposal(NamedTuple):
 
     middle: np.ndarray
     root: np.ndarray  # (p, p) Cholesky factor of the covariance
-    shares: np.ndarray  # probabilities of the points
+    weights: np.ndarray  # probabilities of the points
 
     @classmethod
     def of(cls, z: np.ndarray, log_evidence: np.ndarray) -> _Proposal:
         """Half as wide again as the points' own, and wider where few of them have the mass."""
         top = float(log_evidence.max())
-        shares = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
-        shares = shares / shares.sum()
-        middle = shares @ z
-        covariance = ((z - middle).T * shares) @ (z - middle)
-        covariance += (0.5 * float(np.square(shares).sum()) + 0.02) * np.eye(middle.size)
-        return cls(middle, math.sqrt(1.5) * np.linalg.cholesky(covariance), shares)
+        weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
+        weights = weights / weights.sum()
+        middle = weights @ z
+        covariance = ((z - middle).T * weights) @ (z - middle)
+        covariance += (0.5 * float(np.square(weights).sum()) + 0.02) * np.eye(middle.size)
+        return cls(middle, math.sqrt(1.5) * np.linalg.cholesky(covariance), weights)
 
     def favoured(self, which: np.ndarray, n_kernels: int) -> np.ndarray:
-        """Half of the probability to all kernels alike, half by their shares."""
-        own = np.bincount(which, weights=self.shares, minlength=n_kernels)
+        """Half of the probability to all kernels alike, half by their weights."""
+        own = np.bincount(which, weights=self.weights, minlength=n_kernels)
         return np.asarray(0.5 * own + 0.5 / n_kernels)
 
     def moved(self, z: np.ndarray) -> np.ndarray:

@@ -225,9 +225,9 @@ def precision_divisor(precision: KernelPrecision) -> Divisor:
         value = precision.with_kernel(kernel).mean_variance()
         slopes = []
         for name in names:
-            share = kernel.hyperparameters[name]
-            step = 1e-5 * share * (1 - share)  # half of the digits
-            ends = (kernel.replace(**{name: end}) for end in (share + step, share - step))
+            proportion = kernel.hyperparameters[name]
+            step = 1e-5 * proportion * (1 - proportion)  # half of the digits
+            ends = (kernel.replace(**{name: end}) for end in (proportion + step, proportion - step))
             above, below = (precision.with_kernel(end).mean_variance() for end in ends)
             slopes.append((above - below) / (2 * step))
         return value, np.array(slopes)

@@ -90,14 +90,14 @@ class Parameters:
                 points.append(given.copy())
                 points[-1][self.names.index("lengthscale")] = math.log(value)
         for place in np.flatnonzero(self._shares):
-            for share in (0.1, 0.9):
+            for proportion in (0.1, 0.9):
                 points.append(given.copy())
-                points[-1][place] = logit(share)
+                points[-1][place] = logit(proportion)
         return points
 
     def _coordinates(self, values: Sequence[float]) -> np.ndarray:
         """The coordinates of one value for each name."""
         kinds = zip(values, self._logged, self._shares, strict=True)
         return np.array(
-            [math.log(each) if logged else float(logit(each)) if share else each for each, logged, share in kinds]
+            [math.log(each) if logged else float(logit(each)) if odds else each for each, logged, odds in kinds]
         )

@@ -56,14 +56,14 @@ def precision_likelihood(
     value = -0.5 * (signal + error) - 0.5 * p * log_determinant + float(observations.log_constant(noise))
     if names is None:
         return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
-    share = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
-    log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - share))
+    explained = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
+    log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - explained))
     slopes = []
     for name in names:
         change = precision.derivative(name)
         traces = factor.trace(change) - precision.trace_of_derivative(name)
         slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
-    return MarginalLikelihood(value, mean, 0.5 * (signal - p * share), log_noise, np.array(slopes))
+    return MarginalLikelihood(value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes))
 
 
 class PrecisionSearch(LikelihoodSearch):

@@ -97,8 +97,8 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
 def _cavity(point: Gaussian) -> Marginals:
     """The distribution of eta_i without its own site."""
     fitted, sites = point.fitted, point.sites
-    share = np.minimum(sites.precision * fitted.variance, _ALONE)
-    variance = fitted.variance / (1 - share)
+    fraction = np.minimum(sites.precision * fitted.variance, _ALONE)
+    variance = fitted.variance / (1 - fraction)
     mean = variance * (fitted.mean / fitted.variance - sites.shift)
     return Marginals(mean, variance, point.likelihood)
 

@@ -122,7 +122,7 @@ class Search:
 
 
 class Point(NamedTuple):
-    """Coordinates of hyperparameters, their share of the posterior, and Laplace's evidence there."""
+    """Coordinates of hyperparameters, their posterior probability, and Laplace's evidence there."""
 
     vector: np.ndarray
     weight: float
@@ -130,10 +130,10 @@ class Point(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Coordinates of hyperparameters, shape (n, p), and their shares of the posterior."""
+    """Coordinates of hyperparameters, shape (n, p), and their posterior probabilities."""
 
     vectors: np.ndarray
-    shares: np.ndarray
+    weights: np.ndarray
 
 
 class Maximum(NamedTuple):
@@ -241,24 +241,24 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
     vectors = np.vstack([vectors, second.at(z[1])])
     log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
     density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
-    weights = log - density
-    total = float(logsumexp(weights)) - math.log(weights.size)
-    shares = np.exp(weights - logsumexp(weights))
-    effective = 1 / float(np.square(shares).sum())
+    log_weights = log - density
+    total = float(logsumexp(log_weights)) - math.log(log_weights.size)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
             f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
             f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
             "out terms of which the data say little"
         )
-    away = (vectors - shares @ vectors) * np.sqrt(shares)[:, None]
+    away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
-    chosen, counts = systematic(weights, np.argsort(vectors @ axis, kind="stable"), n_points)
+    chosen, counts = systematic(log_weights, np.argsort(vectors @ axis, kind="stable"), n_points)
     evidence = [log[k] - search.log_prior(vectors[k])[0] for k in chosen]
     points = [
         Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)
     ]
-    return points, Sample(vectors, shares), total
+    return points, Sample(vectors, weights), total
 
 
 def _sizes(search: Search) -> tuple[int, int]:
@@ -283,11 +283,11 @@ class _Normal(NamedTuple):
     @classmethod
     def fitted(cls, vectors: np.ndarray, log_weights: np.ndarray) -> _Normal:
         """Wider than weighted points, the more so where few of them have the weight."""
-        shares = np.exp(log_weights - logsumexp(log_weights))
-        middle = shares @ vectors
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        middle = weights @ vectors
         scatter = np.cov(vectors.T).reshape(middle.size, -1)
-        own = ((vectors - middle).T * shares) @ (vectors - middle)
-        few = float(np.square(shares).sum())
+        own = ((vectors - middle).T * weights) @ (vectors - middle)
+        few = float(np.square(weights).sum())
         return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * scatter))
 
     def at(self, z: np.ndarray) -> np.ndarray:

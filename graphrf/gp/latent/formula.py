@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import missing
 
-# A design of smaller rank than columns has a singular value below this share of the largest.
+# A design of smaller rank than columns has a singular value below this fraction of the largest.
 _RANK = 1e-10
 # The tolerance of a constant.
 _CONSTANT = 1e-8
@@ -99,7 +99,7 @@ def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
     scaled = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     _, values, vectors = np.linalg.svd(scaled, full_matrices=False)
     if matrix.shape[0] < matrix.shape[1] or values[-1] < _RANK * values[0]:
-        involved = [name for name, share in zip(names, vectors[-1], strict=True) if abs(share) > 1e-3]
+        involved = [name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3]
         raise checks.value_error(
             "formula", f"has fixed effects of which one is a combination of the others: {', '.join(involved)}"
         )

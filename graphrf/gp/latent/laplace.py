@@ -25,11 +25,11 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
-# Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
-# is so small.
+# Newton steps and halvings at most; a step that gains less than this fraction of the objective ends them, or one
+# that is so small.
 _STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
 # After a step as small as this, in units of eta, the next ones take the same factor, as weights hardly change any
-# more; it is made again where a step is not shorter than this share of the last one.
+# more; it is made again where a step is not shorter than this fraction of the last one.
 _NEAR, _SHRUNK = 0.1, 0.3
 # The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
 # have none.
@@ -109,18 +109,18 @@ def found(
     for _ in range(_STEPS):
         if length > _NEAR * data.unit or length > _SHRUNK * last:
             factor = joint.posterior(prior, _weights(own, data.unit))
-        step, share = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
+        step, step_size = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
         length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
-            new = at(z + share * step)
+            new = at(z + step_size * step)
             if new[0] >= value - 1e-9 * abs(value):
                 break
-            share *= 0.5
+            step_size *= 0.5
         else:
             break
-        z = z + share * step
+        z = z + step_size * step
         gain, (value, own) = new[0] - value, new
-        if abs(gain) <= _GAIN * (1 + abs(value)) or (share == 1.0 and length <= _SMALL * data.unit):
+        if abs(gain) <= _GAIN * (1 + abs(value)) or (step_size == 1.0 and length <= _SMALL * data.unit):
             break
     weights = _weights(own, data.unit)
     factor = joint.posterior(prior, weights)

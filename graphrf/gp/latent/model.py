@@ -284,9 +284,9 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         p = len(self._design.names)
         law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
         table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
-        vectors, shares = self._sample
+        vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
-            table[name] = weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), shares)
+            table[name] = weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), weights)
         return pandas.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:

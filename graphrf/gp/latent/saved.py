@@ -67,7 +67,7 @@ class SavedModel:
             "probabilities": self._probabilities,
             "mode": self._mode,
             "sample": self._sample.vectors,
-            "shares": self._sample.shares,
+            "shares": self._sample.weights,
         }
         write_record(path, record, arrays)
 

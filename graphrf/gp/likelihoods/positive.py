@@ -165,8 +165,8 @@ class Weibull(LogLink):
         return np.where(event == 1, -np.expm1(-np.exp(z)), np.nan)
 
     def variance(self, f: np.ndarray) -> np.ndarray:
-        share = gamma(1 + 2 / known(self.shape)) / self.factor**2 - 1
-        return np.asarray(share * np.square(self.mean(f)))
+        ratio = gamma(1 + 2 / known(self.shape)) / self.factor**2 - 1
+        return np.asarray(ratio * np.square(self.mean(f)))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(np.exp(f) * rng.weibull(known(self.shape), size=np.shape(f)))

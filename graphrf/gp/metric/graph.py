@@ -317,8 +317,8 @@ class MetricGraph:
 
     def _check_distances(self, edge: np.ndarray, distance: np.ndarray) -> None:
         length = self.length[edge]
-        share = distance / length
-        wrong = np.flatnonzero(~((share >= -1e-9) & (share <= 1 + 1e-9)))  # but for rounding
+        fraction = distance / length
+        wrong = np.flatnonzero(~((fraction >= -1e-9) & (fraction <= 1 + 1e-9)))  # but for rounding
         if wrong.size:
             n = int(wrong[0])
             u, v = (self.nodes[int(ends[edge[n]])] for ends in (self.src, self.dst))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Places so near one another, or so near an end, as a share of the edge's length, are one.
+# Places so near one another, or so near an end, relative to the edge's length, are one.
 _ONE = 1e-8
 
 

@@ -67,8 +67,8 @@ def best(
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
-        [math.log(share * each) for share in shares]
-        for (each, shares), value in zip(choices, fixed, strict=True)
+        [math.log(factor * each) for factor in factors]
+        for (each, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]

@@ -21,7 +21,7 @@ class Labels(NamedTuple):
 
     nodes: np.ndarray  # increasing, int64
     counts: np.ndarray  # (m, C): labels of each class at each node, or their sum of weights
-    bias: np.ndarray  # (C,): logarithms of the classes' shares among all labels, of sum 0
+    bias: np.ndarray  # (C,): logarithms of the classes' proportions among all labels, of sum 0
 
     @classmethod
     def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> Labels:
@@ -34,8 +34,8 @@ class Labels(NamedTuple):
     @classmethod
     def of_counts(cls, nodes: np.ndarray, counts: np.ndarray) -> Labels:
         """Labels by their counts at distinct nodes; every class occurs."""
-        shares = np.log(counts.sum(axis=0))
-        return cls(nodes, counts, shares - shares.mean())
+        logs = np.log(counts.sum(axis=0))
+        return cls(nodes, counts, logs - logs.mean())
 
     def subset(self, chosen: np.ndarray) -> Labels:
         """Labels of some of the nodes, given by their place; the bias stays that of all."""

@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf.graph.alignment import Rows
 
 _NAMED = ("constant", "zero")
-# Singular values of the scaled basis below this share of the largest count as 0.
+# Singular values of the scaled basis below this fraction of the largest count as 0.
 COLLINEAR = 1e-9
 # Covariates, and their range in units of their spread at the observed nodes, whose squares are safe in sums.
 _LARGEST = 1e150

@@ -66,8 +66,10 @@ class PenalisedMixing:
             raise checks.value_error("spectrum", "must not be 1 throughout: without edges every share is the same")
         object.__setattr__(self, "spectrum", tuple(values.tolist()))
         for name in ("below", "probability"):
-            share = checks.number(name, getattr(self, name), low=0, high=1, include_low=False, include_high=False)
-            object.__setattr__(self, name, share)
+            proportion = checks.number(
+                name, getattr(self, name), low=0, high=1, include_low=False, include_high=False
+            )
+            object.__setattr__(self, name, proportion)
 
     @classmethod
     def of(cls, graph: Graph, below: float = 0.5, probability: float = 2 / 3) -> PenalisedMixing:

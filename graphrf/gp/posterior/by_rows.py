@@ -33,7 +33,7 @@ class SolverWarning(UserWarning):
     """A linear solver stopped before its tolerance; the message has its residual and the way out."""
 
 
-# Below this share of the largest variance negative eigenvalues stay: factoring adds as much to the diagonal.
+# Below this fraction of the largest variance negative eigenvalues stay: factoring adds as much to the diagonal.
 _SMALLEST_EIGENVALUE = 1e-8
 # Of the prior and of the solves that explain it; on graphs of six nodes 7 were seen.
 _ROUNDING = 16 * np.finfo(np.float64).eps

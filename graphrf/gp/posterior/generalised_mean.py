@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Eigenvalues of the scaled M below this share of the largest count as 0.
+# Eigenvalues of the scaled M below this fraction of the largest count as 0.
 _UNDETERMINED = 1e-12
 
 

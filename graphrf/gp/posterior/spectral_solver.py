@@ -13,7 +13,7 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from graphrf.operators.solvers import ConjugateGradients, Solution, columns_near_one
 
-# The filter's error, as a share of its smallest value.
+# The filter's error, relative to its smallest value.
 _FILTER_TOLERANCE = 0.3
 # The smallest residuals, relative to their right-hand sides, that solves in double and single precision aim at:
 # below them there is rounding alone, or steps gain too little.

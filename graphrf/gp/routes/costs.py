@@ -17,7 +17,7 @@ LARGEST_CHOLESKY = 7_000
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
 # conjugate gradients typically take. Where a few steps reach most nodes, kernels are short and rows serve them as
-# well: there the budget is this share of it.
+# well: there the budget is this fraction of it.
 SERIES_BUDGET = 5e10
 _SHORT = 0.4
 _MUCH_CHEAPER = 4
@@ -28,7 +28,7 @@ _DRAWS = 64
 # Steps of conjugate gradients on sampled rows.
 _SAMPLED_STEPS = 100
 # Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs, those whose balls
-# of nodes have boundaries of a larger share are not tried: their factors fill up.
+# of nodes have boundaries of a larger fraction are not tried: their factors fill up.
 _QUICKLY_ORDERED = 5_000
 _THICK = 0.2
 # With the power of the Laplacian the entries of factors grow by at most so many times the factor by which those of

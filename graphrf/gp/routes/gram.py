@@ -28,8 +28,8 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.chebyshev_sums import Steps, reached_rows
 from graphrf.operators.series.walk_operator import doubled_matrix, renumbered_matrix
 
-# Chebyshev terms below the first share of the largest value are not worth a larger table. Of those that the table
-# holds, all above the second share are summed: if the degree changed with the lengthscale, the likelihood would
+# Chebyshev terms below the first fraction of the largest value are not worth a larger table. Of the terms in the
+# table, all above the second fraction are summed: if the degree changed with the lengthscale, the likelihood would
 # jump by tenths of a nat where noise is small, and searches would end there.
 _TOLERANCE, _SUMMED = 1e-9, 1e-13
 _TABLE_CHUNK = 32
@@ -93,7 +93,7 @@ class SeriesGram:
         return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:
-        """Error of the matrix because its series is cut at `max_degree`, as a share of the kernel's norm."""
+        """Error of the matrix because its series is cut at `max_degree`, relative to the kernel's norm."""
         scale = self._scale
         return chebyshev_coefficients(
             lambda gap: kernel.spectrum(scale * gap, scale),

@@ -26,12 +26,12 @@ from graphrf.operators.precision.markov import SparsePrecision
 # Steps of the poles, and where they lie beside the inverse square of the longest and the shortest lengthscale.
 _STEP = 2.0
 _FIRST, _LAST = 0.5, 2.0
-# Eigenvalues at which the combination is fitted, and the share of the first pole at which they begin.
+# Eigenvalues at which the combination is fitted, and the fraction of the first pole at which they begin.
 _FITTED, _SMALLEST = 400, 1e-2
-# Singular values below this share of the largest count as 0 in the fit.
+# Singular values below this fraction of the largest count as 0 in the fit.
 _RANK = 1e-13
-# The combination may differ from a kernel by this share of its spectrum, or of the smallest noise that training
-# looks at: a share of the mean variance, which is at least that of one eigenvector.
+# The combination may differ from a kernel by this fraction of its spectrum, or of the smallest noise that training
+# uses: a fraction of the mean variance, which is at least that of one eigenvector.
 _ACCURATE, _SMALLEST_NOISE = 1e-2, 1e-6
 
 

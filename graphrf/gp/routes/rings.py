@@ -28,15 +28,15 @@ def boundary_share(graph: Graph, most: int) -> float:
 
     It is about 2 / radius on a plane, where separators are small, and nearly 1 where distances are logarithms.
     """
-    shares = []
+    fractions = []
     for centre in np.linspace(0, graph.n_nodes - 1, 5).astype(np.int64)[1:-1]:
         ball, ring = 0, np.zeros(0)
         for ring in rings(graph, np.array([centre]), graph.n_nodes):
             ball += ring.size
             if ball >= most:
                 break
-        shares.append(ring.size / ball if ball >= most else 0.0)
-    return max(shares)
+        fractions.append(ring.size / ball if ball >= most else 0.0)
+    return max(fractions)
 
 
 def rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarray]:

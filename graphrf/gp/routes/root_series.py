@@ -70,7 +70,7 @@ def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray)
 
 
 def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndarray, float]:
-    """Chebyshev coefficients of F, and a bound on what they lack as a share of its norm."""
+    """Chebyshev coefficients of F, and a bound on what they lack relative to its norm."""
 
     def coefficients(tol: float) -> tuple[np.ndarray, float]:
         c, lost = chebyshev_coefficients(
@@ -89,7 +89,7 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
 
 
 def _check_share(kernel: Kernel, terms: str, lost: float, warns: bool) -> None:
-    """Refuse kernels of whose root next to nothing is left, and warn of those that lose a share of it."""
+    """Refuse kernels of whose root hardly anything is left, and warn of those that lose a part of it."""
     if lost <= _WITHOUT_WARNING:
         return
     message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "

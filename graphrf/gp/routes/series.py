@@ -26,7 +26,7 @@ _FEWEST_DEGREES = 64
 # Numbers in the columns of a block, and the fewest nodes that are trained on.
 _COLUMN_NUMBERS, _FEWEST_NODES = 100_000_000, 50
 _LARGEST_DEGREE = 1_000
-# The share of the kernel's norm that tables may lack without a warning.
+# The fraction of the kernel's norm that tables may lack without a warning.
 _MUCH_LOST = 1e-3
 
 

@@ -48,10 +48,10 @@ class LevelAxis:
 
     def rows(self, values: Any) -> sp.csr_array:
         """A row for each cell of the column; ValueError for levels that are not known."""
-        shares, _, unknown = self._read(values, {})
+        weights, _, unknown = self._read(values, {})
         if unknown:
             raise self.unknown(unknown)
-        return shares
+        return weights
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         """Rows for cells that may have new levels."""
@@ -84,22 +84,22 @@ class LevelAxis:
         A cell is a label, a list of labels, of which it is the mean, or a dictionary of labels and weights.
         """
         known = self.lookup
-        rows, places, shares = [], [], []
+        rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
         for row, cell in enumerate(_cells(values)):
-            for label, share in _weighted(cell):
+            for label, weight in _weighted(cell):
                 place = known.get(label)
                 if place is not None:
                     rows.append(row)
                     places.append(place)
-                    shares.append(share)
+                    weights.append(weight)
                 elif label in more:
-                    others.append((row, more[label], share))
+                    others.append((row, more[label], weight))
                 else:
                     unknown[label] = None
         m, n = len(values), self.structure.size
-        result = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
+        result = sp.csr_array((np.array(weights, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
         at = new[:, 0].astype(int), new[:, 1].astype(int)
         return result, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)

@@ -90,18 +90,18 @@ class Nodes(Term):
         return tuple(self._parameter(name) for name in self.trained)
 
     def _parameter(self, name: str) -> Parameter:
-        kind = "share" if name in self.kernel.shares else "positive"
+        kind = "proportion" if name in self.kernel.shares else "positive"
         low, high, unit = *_SHARES, 1.0
         if name == "lengthscale":
             unit = lengthscale_unit(self.graph, self.kernel.laplacian)
             low, high = (end * unit for end in LENGTHSCALES)
         prior = (self.prior or {}).get(name, _PRIORS[name])
-        if kind == "share" or prior is None:
+        if kind == "proportion" or prior is None:
             prior = checked_prior(name, kind, prior)
         else:
             median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
             prior = (median * unit, factor)
-        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "share"))))
+        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))))
         return Parameter(f"{name}({self.by})", kind, start, low, high, prior, (name, id(self.kernel)))
 
 

@@ -54,7 +54,7 @@ class PenalisedDeviation:
 
 @dataclass(frozen=True)
 class BetaPrior:
-    """A beta distribution of a share between 0 and 1.
+    """A beta distribution of a proportion between 0 and 1.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class BetaPrior:
             checks.number(name, getattr(self, name), low=0, include_low=False)
 
     def log_density(self, log_odds: float) -> tuple[float, float]:
-        """Log density of the share's log odds, and its derivative."""
+        """Log density of the proportion's log odds, and its derivative."""
         value = self.a * float(log_expit(log_odds)) + self.b * float(log_expit(-log_odds))
-        share = float(expit(log_odds))
-        return value - float(betaln(self.a, self.b)), self.a * (1 - share) - self.b * share
+        proportion = float(expit(log_odds))
+        return value - float(betaln(self.a, self.b)), self.a * (1 - proportion) - self.b * proportion
 
 
 Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
@@ -88,7 +88,7 @@ class Parameter(NamedTuple):
     """A trained hyperparameter."""
 
     name: str
-    kind: str  # "positive", "share" or "correlation": the coordinate is log x, logit x or logit (1 + x) / 2
+    kind: str  # "positive", "proportion" or "correlation": the coordinate is log x, logit x or logit (1 + x) / 2
     start: float
     low: float  # the range of the search is (low, high)
     high: float
@@ -99,14 +99,14 @@ class Parameter(NamedTuple):
         """The coordinate of a value."""
         if self.kind == "positive":
             return math.log(value)
-        return float(logit(value if self.kind == "share" else 0.5 * (1 + value)))
+        return float(logit(value if self.kind == "proportion" else 0.5 * (1 + value)))
 
     def value(self, coordinate: float) -> float:
         """The value at a coordinate."""
         if self.kind == "positive":
             return math.exp(coordinate)
-        share = float(expit(coordinate))
-        return share if self.kind == "share" else 2 * share - 1
+        proportion = float(expit(coordinate))
+        return proportion if self.kind == "proportion" else 2 * proportion - 1
 
     def log_prior(self, coordinate: float) -> tuple[float, float]:
         """Log density of the coordinate, and its derivative; 0 without a prior."""

@@ -174,12 +174,12 @@ class StepAxis(LevelAxis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
-            own = checked_prior("correlation", "share", prior.get("correlation", BetaPrior(5.0, 2.0)))
+            own = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
             if self._equal:
                 return Parameter(
                     f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, own, ("rho", id(term))
                 )
-            return Parameter(f"correlation({term.by})", "share", 0.5, 1e-3, 0.9999, own, ("rho", id(term)))
+            return Parameter(f"correlation({term.by})", "proportion", 0.5, 1e-3, 0.9999, own, ("rho", id(term)))
         if term.kind == "matern":
             span = float(np.ptp(self._places))
             own = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))

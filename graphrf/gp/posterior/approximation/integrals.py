@@ -50,7 +50,7 @@ def tilted(
         density = density + np.log(0.5 * (gaps[:, 1:] + gaps[:, :-1]))
     log_mass = logsumexp(density, axis=1)
     with np.errstate(invalid="ignore"):  # where no point is possible
-        share = np.exp(density - log_mass[:, None])
-    middle = (share * every).sum(axis=1)
-    variance = (share * np.square(every - middle[:, None])).sum(axis=1)
+        probability = np.exp(density - log_mass[:, None])
+    middle = (probability * every).sum(axis=1)
+    variance = (probability * np.square(every - middle[:, None])).sum(axis=1)
     return Tilted(log_mass - 0.5 * math.log(2 * math.pi), mean + std * middle, np.square(std) * variance)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.validation import check_is_fitted
@@ -82,36 +81,6 @@ def test_shapes_follow_y_and_the_query(grid, signal):
 
 
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
-@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
-def test_sample_y_has_the_arguments_and_shapes_of_scikit_learn(grid, signal, likelihood, hyperparameters):
-    counts = np.random.default_rng(0).poisson(np.exp(signal[NODES]))
-    gp = grf.GraphGPRegressor(
-        grid, kernel="diffusion", likelihood=likelihood, hyperparameters=hyperparameters, seed=0
-    ).fit(NODES, counts if likelihood == "poisson" else _noisy(signal))
-    theirs = GaussianProcessRegressor().fit(NODES[:, None], counts)
-    draws = gp.sample_y([4, 1], 3)
-    assert draws.shape == theirs.sample_y([[4], [1]], 3).shape == (2, 3)
-    np.testing.assert_array_equal(draws, gp.sample([4, 1], n_samples=3, seed=0).T)
-    np.testing.assert_array_equal(draws, gp.sample_y([4, 1], n_samples=3, random_state=0))
-    assert gp.sample_y([4, 1]).shape == (2, 1)
-    assert (gp.sample_y([4, 1], random_state=None) != gp.sample_y([4, 1], random_state=None)).all()
-
-
-def test_sample_y_of_several_outputs_and_of_other_random_states(grid, signal):
-    y = _noisy(signal)
-    settings = {"kernel": grf.Diffusion(4.0), "optimize": False, "noise": 0.01, "output_scale": 1.0}
-    gp = grf.GraphGPRegressor(grid, **settings).fit(NODES, np.column_stack([y, 2 * y]))
-    theirs = GaussianProcessRegressor().fit(NODES[:, None], np.column_stack([y, 2 * y]))
-    draws = gp.sample_y([4, 1, 7], 5, np.random.RandomState(3))
-    assert draws.shape == theirs.sample_y([[4], [1], [7]], 5).shape == (3, 2, 5)
-    np.testing.assert_array_equal(draws, gp.sample_y([4, 1, 7], 5, np.random.RandomState(3)))
-    assert (draws != gp.sample_y([4, 1, 7], 5, np.random.RandomState(4))).all()
-    with pytest.raises(ValueError, match="`random_state` must be in"):
-        gp.sample_y([4], random_state=-1)
-    with pytest.raises(NotFittedError, match="call fit"):
-        grf.GraphGPRegressor(grid).sample_y([4])
-
-
 def test_nodes_may_be_given_by_name(signal):
     names = [f"n{i}" for i in range(4)]
     graph = grf.Graph(np.ones((4, 4)) - np.eye(4), nodes=names)

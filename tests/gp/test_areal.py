@@ -183,7 +183,7 @@ def test_all_are_trained_and_saved(name, districts, tmp_path):
     assert gp.converged_
     assert gp.n_points_ > 1  # averaged over hyperparameters, shares among them
     if gp.kernel_.shares:
-        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._given.points}
+        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._fitted.points}
         assert len(points) > 1
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")

@@ -243,7 +243,7 @@ def test_noise_alone_stands_beside_other_hyperparameters_where_it_is_probable():
         known = grf.GraphGPRegressor(graph, noise=1.0, **settings).fit(nodes, y)
 
     def smallest(gp):
-        return min(point.output_scale for point in gp._given.points) / gp.output_scale_
+        return min(point.output_scale for point in gp._fitted.points) / gp.output_scale_
 
     assert smallest(beside) < 1e-5 < min(smallest(without), smallest(known))
     assert np.abs(beside.predict(nodes)).mean() < np.abs(without.predict(nodes)).mean()
@@ -312,7 +312,7 @@ def test_averages_by_sampled_rows_keep_to_the_kernel_of_the_rows():
         gp = grf.GraphGPRegressor(graph, method="features", hyperparameters="average", seed=0).fit(nodes, y)
     assert len({candidate.kernel.laplacian for candidate in gp.candidates_}) == 2
     assert gp.n_points_ > 1
-    assert {point.kernel.laplacian for point in gp._given.points} == {gp.sampler_.laplacian}
+    assert {point.kernel.laplacian for point in gp._fitted.points} == {gp.sampler_.laplacian}
 
 
 # -- what is chosen, and what is said --------------------------------------------------------------

@@ -319,7 +319,7 @@ def test_a_fixed_output_scale_is_a_variance_of_f_for_all_hyperparameters():
     _, nodes, y = _draw(graph, KERNEL, 60, seed=7)
     gp = grf.GraphGPRegressor(graph, kernel="diffusion", output_scale=2.0, seed=0).fit(nodes, y[:, 0])
     assert gp.n_points_ > 1
-    for point in gp._given.points:
+    for point in gp._fitted.points:
         variance = grf.operators.mean_variance(graph, point.kernel, n_probes=64, seed=0).value
         assert point.amplitude * variance == pytest.approx(2.0, rel=1e-12)
 

@@ -74,7 +74,7 @@ class PrecisionSource:
 
 
 class SampledSource:
-    """Sampled rows, which depend on the seed and their node only; `draw` may make them elsewhere.
+    """Sampled rows, which depend on the seed and their node only; `feature_sampler` may make them elsewhere.
 
     The last requested rows are kept, since kernels of one Laplacian share them.
     """
@@ -83,28 +83,28 @@ class SampledSource:
 
     def __init__(
         self, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
-        draw: Callable[..., Any] | None = None,
+        feature_sampler: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         self._graph = graph
         self.sampler = sampler
         self._seed = seed
         self._n_threads = n_threads
-        self._draw = sample_features if draw is None else draw
+        self._sample_features = sample_features if feature_sampler is None else feature_sampler
         self._last: tuple[np.ndarray, Factor] | None = None
 
     @classmethod
     def of(
         cls, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
-        draw: Callable[..., Any] | None = None,
+        feature_sampler: Callable[..., Any] | None = None,
     ) -> SampledSource | None:  # fmt: skip
         """The source of a sampler's rows; None without one."""
-        return None if sampler is None else cls(graph, sampler, seed, n_threads, draw)
+        return None if sampler is None else cls(graph, sampler, seed, n_threads, feature_sampler)
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], nodes):
             try:
-                features = self._draw(
+                features = self._sample_features(
                     self._graph, self.sampler, nodes=self._graph.positions(nodes), seed=self._seed,
                     n_threads=self._n_threads, dtype="float64",
                 )  # fmt: skip

@@ -63,7 +63,7 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
     for user in (module, regression):
         monkeypatch.setattr(user, "POINTS", 400)
     settings = {"kernel": grf.Matern(nu=2.0), "prior": {"noise_alone": 0.0}, "seed": 0}
-    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._given.points
+    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._fitted.points
     weights = np.array([point.weight for point in points])
     assert weights.sum() == pytest.approx(1.0)
     means, deviations = _moments(graph, nodes, y, information)
@@ -80,7 +80,7 @@ def test_less_information_leaves_hyperparameters_more_open(drawn, monkeypatch):
     deviations = []
     for information in (1e9, 10.0):
         monkeypatch.setattr(module, "INFORMATION", information)
-        points = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)._given.points
+        points = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)._fitted.points
         deviations.append(np.log([point.output_scale for point in points]).std())
     assert deviations[0] < 0.7 * deviations[1]
 
@@ -143,12 +143,12 @@ def test_the_average_of_likelihoods_is_reported(drawn):
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), mean="zero", seed=0).fit(nodes, y)
     likelihoods = []
-    for point in gp._given.points:
+    for point in gp._fitted.points:
         k = point.kernel.dense(graph)[np.ix_(nodes, nodes)]
         likelihoods.append(
             multivariate_normal(np.zeros(80), point.amplitude * k + point.noise * np.eye(80)).logpdf(y)
         )
-    weights = [point.weight for point in gp._given.points]
+    weights = [point.weight for point in gp._fitted.points]
     expected = np.log(weights @ np.exp(np.array(likelihoods) - max(likelihoods))) + max(likelihoods)
     assert gp.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-6)
 
@@ -194,8 +194,8 @@ def test_several_hyperparameters_of_a_kernel_are_all_trained(drawn):
     kernel = grf.Matern(nu=1.5, lengthscale=2.0)
     gp = grf.GraphGPRegressor(graph, kernel=kernel, optimize=("nu", "lengthscale"), seed=0).fit(nodes, y)
     assert gp.kernel_.nu != 1.5
-    assert len({point.kernel.nu for point in gp._given.points}) == 1
-    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
+    assert len({point.kernel.nu for point in gp._fitted.points}) == 1
+    assert len({point.kernel.lengthscale for point in gp._fitted.points}) > 1
 
 
 def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):

@@ -64,7 +64,7 @@ def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, sa
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", method="series", seed=0).fit(nodes, y)
     evidence, means, deviations = grid
     assert gp.candidates_[0].log_evidence == pytest.approx(evidence, abs=near)
-    points = gp._given.points
+    points = gp._fitted.points
     weights = np.array([point.weight for point in points])
     for k, own in enumerate(np.log([[point.kernel.lengthscale, point.amplitude] for point in points]).T):
         if k:  # the output scale, in the mean variance at the observed nodes
@@ -115,7 +115,7 @@ def test_the_mode_is_the_largest_posterior_density(drawn):
 
     def density(lengthscale, factor):
         kernel = grf.Matern(2.0, lengthscale)
-        scale = gp._given.output_scale * factor
+        scale = gp._fitted.output_scale * factor
         own = grf.GraphGPRegressor(graph, kernel=kernel, optimize=False, output_scale=scale, **settings)
         variance = np.diag(kernel.dense(graph))[nodes].mean()
         return (

@@ -108,7 +108,7 @@ class Posterior:
         self.coefficients, self.weights = self._mean.fit(self._values, self.solution.value[:, :outputs])
         # F_u^T A^-1 (y - H_u beta), and after the first mean E times that at all nodes, shape (N, p): in one
         # attribute for threads.
-        self._predictor: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
+        self._mean_values: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
         self._sampled: np.ndarray | None = None
 
     @cached_property
@@ -167,10 +167,10 @@ class Posterior:
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
-        values, applied = self._predictor
+        values, applied = self._mean_values
         if not applied:  # a product has all nodes, however few are needed
             values = self.covariance.root_values(np.arange(values.shape[0]), values)
-            self._predictor = values, True
+            self._mean_values = values, True
         result = values[nodes] + self._basis[nodes] @ self.coefficients + self._offset
         if bar is not None:
             bar.update(nodes.size)

@@ -11,8 +11,8 @@ from scipy import optimize
 
 import graphrf as grf
 from graphrf.gp.hyperparameters.likelihood_search import (
-    TrainingBlock,
     LikelihoodSearch,
+    TrainingBlock,
     spectral_divisor,
     subset_divisor,
     unit_divisor,
@@ -164,8 +164,8 @@ def test_with_nothing_to_train_the_given_values_come_back(karate):
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
     kernel = grf.Diffusion(1.5)
     search = LikelihoodSearch(
-        [TrainingBlock(gram, observations)], Parameters(kernel, (), {}), 2.0, 0.1, unit_divisor(), HyperparameterPrior(),
-        unit=1.0, length_unit=1.0,
+        [TrainingBlock(gram, observations)], Parameters(kernel, (), {}), 2.0, 0.1, unit_divisor(),
+        HyperparameterPrior(), unit=1.0, length_unit=1.0,
     )  # fmt: skip
     trained = search.run([search.point(kernel, 2.0, 0.1)])
     assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)

@@ -30,6 +30,7 @@ from graphrf.gp.hyperparameters.grid import (
     log_likelihoods,
     log_sum_exp,
 )
+from graphrf.gp.hyperparameters.importance import systematic
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
@@ -86,13 +87,6 @@ def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
     for each in kernels:
         result.setdefault(each[0].laplacian if each[0].is_series else "", []).append(each)
     return result.values()
-
-
-def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
-    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
-    result = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
-    return np.unique(order[np.minimum(result, order.size - 1)], return_counts=True)
 
 
 def warn_of_end(kernel: Kernel, longest: float, probability: float, route: Route) -> None:

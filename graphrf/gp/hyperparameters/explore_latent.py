@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
@@ -25,11 +24,11 @@ from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
     POINTS,
     families,
-    systematic,
     warn_of_end,
     with_exact_scale,
 )
 from graphrf.gp.hyperparameters.grid import log_sum_exp
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly, systematic
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
@@ -156,13 +155,14 @@ class _LatentExploration:
         else:
             u = evenly(SAMPLE, p + 1, rng)
             first, z = np.minimum((u[:, 0] * n_kernels).astype(int), n_kernels - 1), ndtri(u[:, 1:])
-            near = _Proposal.of(z, self._evaluated(grams, spaces, first, z)[0])
+            near, weights = _proposal(z, self._evaluated(grams, spaces, first, z)[0])
             u = evenly(SAMPLE, p + 1, rng)
-            favoured = near.favoured(first, n_kernels)
+            # Half of the probability is that of all kernels alike, half that of their weights.
+            favoured = 0.5 * np.bincount(first, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
             second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
-            which, z = np.concatenate([first, second]), np.concatenate([z, near.moved(ndtri(u[:, 1:]))])
+            which, z = np.concatenate([first, second]), np.concatenate([z, near.at(ndtri(u[:, 1:]))])
             evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
-            prior = -0.5 * np.square(z).sum(axis=1)
+            prior = -0.5 * (np.square(z).sum(axis=1) + p * math.log(2 * math.pi))
             other = near.log_density(z) + np.log(n_kernels * favoured[which])
             log_density = np.logaddexp(prior, other) - math.log(2) - prior
         log_weights = evidence - log_density - math.log(evidence.size / n_kernels)
@@ -290,47 +290,17 @@ def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
     return sample.model(k, weight @ sample.vectors), weight
 
 
-class _Proposal(NamedTuple):
-    """A normal distribution near the points that the evidence favours; the prior is standard normal."""
+def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
+    """A normal distribution near the points that the evidence favours, and the points' weights.
 
-    middle: np.ndarray
-    root: np.ndarray  # (p, p) Cholesky factor of the covariance
-    weights: np.ndarray  # probabilities of the points
-
-    @classmethod
-    def of(cls, z: np.ndarray, log_evidence: np.ndarray) -> _Proposal:
-        """Half as wide again as the points' own, and wider where few of them have the mass."""
-        top = float(log_evidence.max())
-        weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
-        weights = weights / weights.sum()
-        middle = weights @ z
-        covariance = ((z - middle).T * weights) @ (z - middle)
-        covariance += (0.5 * float(np.square(weights).sum()) + 0.02) * np.eye(middle.size)
-        return cls(middle, math.sqrt(1.5) * np.linalg.cholesky(covariance), weights)
-
-    def favoured(self, which: np.ndarray, n_kernels: int) -> np.ndarray:
-        """Half of the probability to all kernels alike, half by their weights."""
-        own = np.bincount(which, weights=self.weights, minlength=n_kernels)
-        return np.asarray(0.5 * own + 0.5 / n_kernels)
-
-    def moved(self, z: np.ndarray) -> np.ndarray:
-        """Draws from standard normal ones."""
-        return np.asarray(self.middle + z @ self.root.T)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Up to the constant of a standard normal density."""
-        away = solve_triangular(self.root, (z - self.middle).T, lower=True)
-        return np.asarray(-0.5 * np.square(away).sum(axis=0) - float(np.log(np.diagonal(self.root)).sum()))
-
-
-def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
-    """n points that fill the unit cube of p dimensions: a shifted Kronecker sequence (Niederreiter 1992)."""
-    root = 2.0
-    for _ in range(60):
-        root = (1 + root) ** (1 / (p + 1))
-    steps = root ** -np.arange(1.0, p + 1)
-    points = (rng.random(p) + np.arange(n)[:, None] * steps) % 1.0
-    return np.clip(points, 1e-9, 1 - 1e-9)
+    It is half as wide again as the weighted points, and wider where few of them have most of the weight; the prior
+    is standard normal.
+    """
+    top = float(log_evidence.max())
+    weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
+    weights = weights / weights.sum()
+    added = (0.5 * float(np.square(weights).sum()) + 0.02) * np.eye(z.shape[1])
+    return NormalProposal.fitted(z, weights, added, math.sqrt(1.5)), weights
 
 
 # -- the mode --------------------------------------------------------------------------------------

@@ -18,12 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri
 
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.explore import systematic
-from graphrf.gp.hyperparameters.explore_latent import evenly
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly, systematic
 from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.model.progress import Step
@@ -234,10 +232,14 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
     rng = np.random.default_rng([seed, 7])
     n_sample, n_points = _sizes(search)
     z = [ndtri(evenly(n_sample // 2, p, rng)) for _ in range(2)]
-    first = _Normal(top.vector, _WIDER * _root(search, top))
+    first = NormalProposal(top.vector, _WIDER * _root(search, top))
     vectors = first.at(z[0])
     log = _log_posteriors(search, vectors)
-    second = _Normal.fitted(vectors, log - first.log_density(vectors))
+    log_weights = log - first.log_density(vectors)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    # wider where few of the points have most of the weight
+    added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
+    second = NormalProposal.fitted(vectors, weights, added, _WIDER)
     vectors = np.vstack([vectors, second.at(z[1])])
     log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
     density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
@@ -272,32 +274,6 @@ def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """The log posterior density at each vector; -inf outside of the box."""
     inside = (vectors == np.clip(vectors, *search.box.T)).all(axis=1)
     return np.array([search.log_posterior(v) if ok else -math.inf for v, ok in zip(vectors, inside, strict=True)])
-
-
-class _Normal(NamedTuple):
-    """A normal distribution with the covariance R R^T."""
-
-    middle: np.ndarray
-    root: np.ndarray
-
-    @classmethod
-    def fitted(cls, vectors: np.ndarray, log_weights: np.ndarray) -> _Normal:
-        """Wider than weighted points, the more so where few of them have the weight."""
-        weights = np.exp(log_weights - logsumexp(log_weights))
-        middle = weights @ vectors
-        scatter = np.cov(vectors.T).reshape(middle.size, -1)
-        own = ((vectors - middle).T * weights) @ (vectors - middle)
-        few = float(np.square(weights).sum())
-        return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * scatter))
-
-    def at(self, z: np.ndarray) -> np.ndarray:
-        """Draws from standard normal ones."""
-        return np.asarray(self.middle + z @ self.root.T)
-
-    def log_density(self, vectors: np.ndarray) -> np.ndarray:
-        z = solve_triangular(self.root, (vectors - self.middle).T, lower=True)
-        constant = 0.5 * self.middle.size * math.log(2 * math.pi) + float(np.log(np.diag(self.root)).sum())
-        return np.asarray(-0.5 * np.square(z).sum(axis=0) - constant)
 
 
 def _root(search: Search, top: Maximum) -> np.ndarray:

@@ -49,18 +49,13 @@ def levels_of(table: Any) -> tuple[Hashable, ...] | None:
 def check_deviations(return_std: Any, return_cov: Any = False) -> None:
     """Raise for unknown values of `return_std`, and for deviations beside the covariance."""
     checks.flag("return_cov", return_cov)
-    refuse_both(return_std, return_cov)
-    if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-        raise checks.value_error(
-            "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-        )
-
-
-def refuse_both(return_std: Any, return_cov: Any) -> None:
-    """Raise if both deviations and covariance are requested."""
     if return_std and return_cov:
         raise checks.value_error(
             "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
+        )
+    if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+        raise checks.value_error(
+            "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
         )
 
 

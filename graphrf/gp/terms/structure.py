@@ -83,11 +83,6 @@ def no_constraints(size: int) -> sp.csr_array:
     return sp.csr_array((0, size))
 
 
-def sum_to_zero(size: int) -> sp.csr_array:
-    """C of one row of ones."""
-    return sp.csr_array(np.ones((1, size)))
-
-
 class Independent(Structure):
     """Q = I."""
 

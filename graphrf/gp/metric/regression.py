@@ -46,11 +46,10 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau u) = W, \quad
               \kappa = \frac{\sqrt{2 \alpha - 1}}{l}, \quad \varepsilon \sim N(0, s),
 
-    with the Whittle-Matern field u of order alpha: driven by white noise W on every edge, continuous, and with
-    derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for
-    order 1, and sigma^2 (1 + kappa d) exp(-kappa d) for order 2, whose derivatives along edges are continuous too.
-    Where k long edges meet the variance of order 1 is 2 sigma^2 / k. For other likelihoods, and for averages along
-    stretches, use `LatentGaussianModel` with the term `Along`.
+    with the Whittle-Matern field u of order alpha: driven by white noise W, continuous, and with derivatives out
+    of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for order 1, and
+    sigma^2 (1 + kappa d) exp(-kappa d) for order 2. Where k long edges meet the variance of order 1 is
+    2 sigma^2 / k. For other likelihoods, and averages along stretches, use `LatentGaussianModel` with `Along`.
 
     Examples
     --------
@@ -71,13 +70,13 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     alpha : {1, 2}
         The order of the field. Places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
-        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by the exact
-        marginal likelihood of all observations times the prior.
+        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by the marginal
+        likelihood times the prior.
     ends : {"stationary", "free"}
-        The field at nodes of degree 1: as if the edge continued indefinitely, or with the derivative 0 and twice
+        The field at nodes of degree 1: as if the edge continued, or with the derivative 0 and twice
         the variance.
     mean : {"constant", "zero"}
-        c, by generalised least squares for each output; its uncertainty is part of predictions.
+        c, by generalised least squares; its uncertainty is part of predictions.
     prior : "weak", None, mapping or HyperparameterPrior
         As in `GraphGPRegressor`, with lengthscales in units of `MetricGraph.road_length`.
     hyperparameters : {"average", "mode"}
@@ -102,13 +101,13 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    All is exact: places become vertices, and the precision of the field at vertices is sparse. Components without
-    observations keep the prior. Time: an ordering of all vertices, some 30 factorisations for training, and for
-    each prediction one more for each set of hyperparameters, after another ordering where places are new.
+    All is exact: the precision of the field at places is sparse. Components without observations keep the prior.
+    Time: an ordering of vertices, some 30 factorisations for training, and for each prediction one for each set of
+    hyperparameters, after an ordering where places are new.
 
     Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023, "Statistical
-    inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has the same model
-    with its range 2 l.
+    inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has this
+    model with range 2 l.
     """
 
     def __init__(

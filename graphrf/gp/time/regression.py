@@ -53,9 +53,8 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
               \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t - t'), \quad
               \varepsilon \sim N(0, s).
 
-    C is a graph kernel with mean variance 1. Each temporal component p (a level, a daily profile, slow and fast
-    processes) has a variance a_p that is shared along the graph, and a variance b_p of individual nodes. All times
-    and lengthscales are in hours.
+    C is a graph kernel with mean variance 1. Each temporal component p has a variance a_p shared along the graph,
+    and a variance b_p of individual nodes. Times and lengthscales are in hours.
 
     Examples
     --------
@@ -74,25 +73,24 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     graph : Graph
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
-        "auto" compares diffusion and Matern kernels of six lengthscales by the likelihood, and from 100 times on
-        mixes C with the sensors' empirical covariance. A name compares lengthscales of one kernel; a Kernel is not
-        changed.
+        "auto" compares diffusion and Matern kernels, and from 100 times on mixes C with the
+        sensors' empirical covariance. A name compares lengthscales of one kernel; a Kernel is not changed.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
-        "auto": a constant, daily and weekly profiles if the times span two days and three weeks, and four Matern
-        processes. Given kernels are starting points for training; a `Part` also gives the variances.
+        "auto": a constant, daily and weekly profiles from two days and three weeks on, and four Matern processes.
+        Kernels are starting points; a `Part` also has the variances.
     noise : float, optional
-        Initial noise variance for training, or the noise variance itself with `optimize=False`.
+        Initial noise variance, or with `optimize=False` the noise variance.
     transform : {"sqrt", "log", "yeo-johnson", "auto"}, optional
-        A transform T for skewed readings: the model is of T(y), as are `noise` and `Part`s, and predictions are in
-        the units of y. "auto" takes the transform, or none, under which the readings have the largest density.
+        For skewed readings, a transform T: the model, `noise` and `Part`s are of T(y), predictions of y. "auto"
+        takes that of largest likelihood, or none.
     optimize : bool
-        Whether hyperparameters are trained. With False, the given Kernel, Parts and noise are used unchanged.
+        Whether hyperparameters are trained; with False, Kernel, Parts and noise are used unchanged.
     max_train : int, optional
-        Approximate number of values used in training: runs of twelve consecutive times, evenly spaced. Default:
-        600 times or 20,000 values, whichever is more, and at most 60,000 values.
+        Approximate number of values used in training. Default: the larger of 600 times and 20,000 values, at most
+        60,000 values.
     n_draws : int
-        Largest number of draws for standard deviations if there are gaps, for a relative error of sqrt(1 / (2
-        n_draws)); 8 at least.
+        Largest number of draws (at least 8) for standard deviations with gaps: a relative error of
+        sqrt(1 / (2 n_draws)).
     tol : float
         Relative residual of conjugate gradients.
     seed, n_threads : int, optional
@@ -105,32 +103,27 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     parts_ : tuple of Part
         Each with `kernel`, `shared` (a_p) and `own` (b_p).
     noise_, mean_ : float
-        s, and c: the mean of the sensors' means; both, like `parts_`, of T(y).
+        s, and c, the mean of the sensors' means; of T(y), like `parts_`.
     transform_ : str or None
     learned_ : float
         The weight of the empirical covariance in C among sensors.
     log_marginal_likelihood_ : float
-        Log marginal likelihood of the training times; NaN with `optimize=False`. With gaps, that of completed
-        grids; with a learned covariance, that of each half of the times given the other half.
+        Log marginal likelihood of the training times; NaN with `optimize=False`. With gaps: of completed grids.
     converged_ : bool
-        Whether training and conjugate gradients converged.
+        Of training and conjugate gradients.
     residual_ : float
-        Relative residual of the solve; 0 for direct solves.
+        Relative residual; 0 for direct solves.
     times_ : ndarray, shape (T,)
-        All times of the data: hours, or datetime64 in UTC.
+        Hours, or datetime64 in UTC.
     sensors_ : ndarray of int
-        Nodes with at least one value.
+        Nodes with values.
     n_observations_, seed_ : int
 
     Notes
     -----
-    Where each time has all sensors or none, fits cost O(n^3 + n T d^2) for n sensors, T times and d states, and
-    standard deviations are exact. With other gaps, conjugate gradients take O(n^2 T + n T d) per step, and
-    standard deviations come from draws with a solve each. Memory: n T d numbers. The constant c is treated as
-    known. Intervals at nodes without a sensor depend on the graph kernel: check their coverage at sensors that are
-    left out.
+    c is treated as known. Check the coverage of intervals at nodes without a sensor by leaving sensors out.
 
-    Sources: Särkkä, Solin and Hartikainen 2013; Le and Zidek 1992 (see the bibliography).
+    Sources: Särkkä, Solin and Hartikainen 2013; Le and Zidek 1992.
     """
 
     def __init__(

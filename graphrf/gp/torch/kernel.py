@@ -79,7 +79,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         The initial kernel, default `Diffusion` of lengthscale 1. `LearnedModulation` has its coefficients as one
         free parameter `modulation`.
     normalize : bool
-        Whether to divide by v, the mean variance over the features' nodes, or over all nodes of a graph.
+        Whether to divide by v, over the features' nodes or all nodes of a graph.
     optimize : bool or sequence of str
         Trained hyperparameters: all but smoothness (`nu`, `power`), none, or those named. Each is a parameter
         `raw_<name>`.
@@ -96,29 +96,27 @@ class GRFKernel(gpytorch.kernels.Kernel):
         If `source` is none of these, the kernel does not fit it, or inputs are no known nodes; when evaluated, if
         features on a device are not on the module's.
     linear_operator.utils.errors.NanError
-        A `ValueError` too: if present hyperparameters make no kernel, or one that vanishes and so cannot be
-        normalised. BoTorch's fits step back from it.
+        A `ValueError` too: if hyperparameters make no kernel, or one that vanishes. BoTorch's fits step back.
 
     Warns
     -----
     TruncationWarning, HeavyTailWarning
-        When features do not suit the kernel: at the start, and once more when training outgrows them.
+        When features do not suit the kernel, at the start or once training outgrows them.
     FeatureErrorWarning
-        At the start, when the variance of a node is more than twice what any can be: see `Features.matrix`.
+        At the start: see `Features.matrix`.
 
     Notes
     -----
     Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
     (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
     dense matrix of their distinct nodes. dtype and device are those of the module, which begins on the CPU; host
-    features are copied to its device, and on a device nodes, record and products stay there
-    ([devices](../devices.md)). A deep copy shares graph and features; a pickle holds features as arrays of the
-    host.
+    features are copied to its device ([devices](../devices.md)). A deep copy shares graph and features; a pickle
+    holds features as arrays of the host.
 
     Cost: see `FactorOperator`; the series takes two sparse products a Chebyshev term for each column. Where the
     dense matrix of a graph's kernel among n nodes is wanted with its gradient (exact GPs up to linear_operator's
     `max_cholesky_size`, 800), entries of the polynomials are kept for the last nodes: n^2 / 2 numbers a term, at
-    most 512 MiB in float64; a step is then a weighted sum of them and n^3 / 3 operations.
+    most 512 MiB in float64.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ from graphrf.operators.series.series_factor import SeriesFactor
 PACKAGE = Path(grf.__file__).parent
 GP = PACKAGE / "gp"
 FORKS = ["If", "For", "While", "ExceptHandler", "IfExp", "comprehension", "match_case", "Assert"]
-ROUTE = re.compile(r"method\w* (==|!=|in) |(precision|sampler)_? is (not )?None")
+ROUTE = re.compile(r"\bmethod\w* (==|!=|in) |\b(precision|sampler)_? is (not )?None")
 # Each call makes K among some nodes: of one kernel, of several, and for training.
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")

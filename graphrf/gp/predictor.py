@@ -112,8 +112,8 @@ class NodePredictor(NodeEstimator):
         blocks of about 64 MB; m^2 numbers for observed nodes with Cholesky; 3 N x 16 numbers for draws.
         """
         if checks.flag("as_frame", as_frame):
-            found = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
-            return self._frame(nodes, columns_of(found, return_std, return_cov, quantiles))
+            answer = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
+            return self._frame(nodes, columns_of(answer, return_std, return_cov, quantiles))
         self._check_fitted()
         if x is not None:
             return self._with_covariates(nodes, x).predict(
@@ -286,8 +286,8 @@ class NodePredictor(NodeEstimator):
             low, high = sorted(map(like.latent_at, (low, high)))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with self._bar(distinct.size) as bar, self._linear_algebra():
-            found = self._marginals(distinct, bar).probability(low, high, like)[inverse]
-        return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+            result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
+        return self._frame(nodes, {"probability": result}) if checks.flag("as_frame", as_frame) else result
 
     @needs_memory(_LESS_MEMORY)
     def sample(

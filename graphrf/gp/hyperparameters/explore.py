@@ -29,8 +29,8 @@ from graphrf.gp.hyperparameters.grid import (
     independent_log_likelihoods,
     log_likelihoods,
     log_sum_exp,
+    systematic,
 )
-from graphrf.gp.hyperparameters.importance import systematic
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
@@ -148,13 +148,14 @@ class _Exploration:
         sampler = self._route.sampler_for(kernels, n_observed, first.grams.sampler)
         return Explored(best, points if len(points) > 1 else [], compared, converged, sampler)
 
-    def _compared(self, found: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
+    def _compared(self, evaluated: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
         """The kernels, the most probable first, and their order."""
-        evidence = np.array([each.log_evidence for each in found])
+        evidence = np.array([each.log_evidence for each in evaluated])
         order = np.argsort(-evidence, kind="stable").tolist()
         probabilities = np.exp(evidence - log_sum_exp(evidence))
         kernels = [
-            ComparedKernel(self._peak(found[k]).kernel, float(evidence[k]), float(probabilities[k])) for k in order
+            ComparedKernel(self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k]))
+            for k in order
         ]
         return kernels, order
 
@@ -236,20 +237,20 @@ class _Exploration:
         result.sort(key=lambda one: -one[0])
         return [start for value, start in result if value > result[0][0] - 6.0]  # nats; others end lower
 
-    def _points(self, found: Sequence[_Evaluated]) -> list[Hyperparameters]:
+    def _points(self, evaluated: Sequence[_Evaluated]) -> list[Hyperparameters]:
         """About eight cells that represent the posterior, ordered by the noise, on which intervals depend most."""
-        log = np.concatenate([each.log_posterior.ravel() for each in found])
+        log = np.concatenate([each.log_posterior.ravel() for each in evaluated])
         noises = np.concatenate(
-            [np.broadcast_to(self._cells.noises, each.log_posterior.shape).ravel() for each in found]
+            [np.broadcast_to(self._cells.noises, each.log_posterior.shape).ravel() for each in evaluated]
         )
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
         cells, counts = systematic(log, order, POINTS)
-        starts = np.cumsum([0, *(each.log_posterior.size for each in found)])
+        starts = np.cumsum([0, *(each.log_posterior.size for each in evaluated)])
         points = []
         for position, count in zip(cells.tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
-            point = self._at(found[which], place, cell, count / POINTS)
+            point = self._at(evaluated[which], place, cell, count / POINTS)
             points.append(with_exact_scale(self._problem, self._route, point))
         return points
 
@@ -294,28 +295,28 @@ class _Exploration:
         weights = np.exp(log - log_sum_exp(log))
         return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
 
-    def _log_bayes_factor(self, found: Sequence[_Evaluated]) -> float:
+    def _log_bayes_factor(self, evaluated: Sequence[_Evaluated]) -> float:
         """The log Bayes factor of all kernels against noise alone; inf where a variance is known."""
         if self._problem.output_scale is not None or self._problem.noise is not None:
             return math.inf
-        kernels = log_sum_exp(np.array([each.log_evidence for each in found]))
-        axes = log_sum_exp(np.concatenate([each.axis.log_prior(self._problem.prior) for each in found]))
+        kernels = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
+        axes = log_sum_exp(np.concatenate([each.axis.log_prior(self._problem.prior) for each in evaluated]))
         prior, alone = self._alone()
         return kernels - axes - log_sum_exp(self._cells.log_prior) - (log_sum_exp(alone) - log_sum_exp(prior))
 
     # -- warnings ----------------------------------------------------------------------------------
 
     @staticmethod
-    def _mass_at_end(found: Sequence[_Evaluated]) -> float:
+    def _mass_at_end(evaluated: Sequence[_Evaluated]) -> float:
         """The probability of the longest lengthscales, where longer ones are not served."""
-        total = log_sum_exp(np.array([each.log_evidence for each in found]))
-        end = log_sum_exp(np.array([each.log_mass_at_end for each in found]))
+        total = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
+        end = log_sum_exp(np.array([each.log_mass_at_end for each in evaluated]))
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
-    def _warn_of_ends(self, found: Sequence[_Evaluated]) -> None:
-        kernel = max(found, key=lambda own: own.log_mass_at_end).kernels[-1]
+    def _warn_of_ends(self, evaluated: Sequence[_Evaluated]) -> None:
+        kernel = max(evaluated, key=lambda own: own.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
-        warn_of_end(kernel, longest, self._mass_at_end(found), self._route)
+        warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)
 
     def _warn_of_nothing(self, log_factor: float) -> None:
         if self._problem.prior.noise_alone > 0:

@@ -27,8 +27,8 @@ from graphrf.gp.hyperparameters.explore import (
     warn_of_end,
     with_exact_scale,
 )
-from graphrf.gp.hyperparameters.grid import log_sum_exp
-from graphrf.gp.hyperparameters.importance import NormalProposal, evenly, systematic
+from graphrf.gp.hyperparameters.grid import log_sum_exp, systematic
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
@@ -92,7 +92,7 @@ class _Sample(NamedTuple):
     grams: Grams
     log_mass_at_end: float  # of lengthscales near the longest that is served, if longer ones are not
 
-    def own(self, k: int) -> np.ndarray:
+    def log_weights_of(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
         return np.where(self.which == k, self.log_weights, -np.inf)
 
@@ -220,21 +220,21 @@ class _LatentExploration:
     # -- representation of the posterior -------------------------------------------------------------
 
     @staticmethod
-    def _compared(found: Sequence[_Sample]) -> list[ComparedKernel]:
+    def _compared(samples: Sequence[_Sample]) -> list[ComparedKernel]:
         """The kernels, the most probable first."""
-        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
         compared = []
-        for sample in found:
+        for sample in samples:
             for k in range(len(sample.spaces)):
-                evidence = log_sum_exp(sample.own(k))
+                evidence = log_sum_exp(sample.log_weights_of(k))
                 if math.isfinite(evidence):
                     kernel = _mean(sample, k)[0].kernel
                     compared.append(ComparedKernel(kernel, evidence, math.exp(evidence - total)))
         return sorted(compared, key=lambda own: -own.probability)
 
-    def _best(self, found: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
+    def _best(self, samples: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
         """The most probable kernel with the posterior means of its coordinates, and its K."""
-        kernels = [(sample, k) for sample in found for k in range(len(sample.spaces))]
+        kernels = [(sample, k) for sample in samples for k in range(len(sample.spaces))]
         sample, k = max(kernels, key=lambda own: log_sum_exp(own[0].own(own[1])))
         model, weight = _mean(sample, k)
         amplitude = math.exp(float(weight @ np.log(sample.amplitudes)))
@@ -242,12 +242,12 @@ class _LatentExploration:
             model.kernel, amplitude, model.output_scale, 1.0, 1.0, model.likelihood
         ), sample.grams
 
-    def _points(self, found: Sequence[_Sample]) -> list[Hyperparameters]:
+    def _points(self, samples: Sequence[_Sample]) -> list[Hyperparameters]:
         """About eight points that represent the posterior, ordered by likelihood parameter or output scale."""
-        log = np.concatenate([sample.log_weights for sample in found])
-        last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
+        log = np.concatenate([sample.log_weights for sample in samples])
+        last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in samples])
         chosen, counts = systematic(log, np.argsort(last, kind="stable"), POINTS)
-        members = [(sample, number) for sample in found for number in range(sample.which.size)]
+        members = [(sample, number) for sample in samples for number in range(sample.which.size)]
         points = []
         for place, count in zip(chosen.tolist(), counts.tolist(), strict=True):
             sample, number = members[place]
@@ -259,9 +259,9 @@ class _LatentExploration:
             points.append(with_exact_scale(self._problem, self._route, point))
         return points
 
-    def _warn_of_nothing(self, found: Sequence[_Sample]) -> None:
+    def _warn_of_nothing(self, samples: Sequence[_Sample]) -> None:
         """Compare the evidence with that of independent latent values, at the same scales and likelihoods."""
-        first = found[0]
+        first = samples[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
         matrices = [np.eye(each.nodes.size) for each in self._responses]
@@ -269,23 +269,23 @@ class _LatentExploration:
             first.model(k, vector) for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
         ]
         alone = np.array([self._temper * self._evidence(each, each.output_scale, matrices) for each in models])
-        kernels = np.concatenate([sample.log_weights for sample in found])
-        n_kernels = sum(len(sample.spaces) for sample in found)
+        kernels = np.concatenate([sample.log_weights for sample in samples])
+        n_kernels = sum(len(sample.spaces) for sample in samples)
         log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
         if log_factor < -_ERROR:
             warn_of_nothing(log_factor, self._problem.responses.place.size)
 
-    def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
-        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
-        end = log_sum_exp(np.array([sample.log_mass_at_end for sample in found]))
-        sample = max(found, key=lambda own: own.log_mass_at_end)
+    def _warn_of_ends(self, samples: Sequence[_Sample]) -> None:
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
+        end = log_sum_exp(np.array([sample.log_mass_at_end for sample in samples]))
+        sample = max(samples, key=lambda own: own.log_mass_at_end)
         kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
         warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
     """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
-    own = sample.own(k)
+    own = sample.log_weights_of(k)
     weight = np.exp(own - log_sum_exp(own))
     return sample.model(k, weight @ sample.vectors), weight
 

@@ -152,3 +152,10 @@ def log_sum_exp(values: np.ndarray) -> float:
     """log(sum(exp(values))), -inf where there is nothing else."""
     largest = float(np.max(values, initial=-np.inf))
     return largest + math.log(float(np.exp(values - largest).sum())) if math.isfinite(largest) else -math.inf
+
+
+def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
+    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
+    places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
+    return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

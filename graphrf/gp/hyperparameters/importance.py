@@ -1,4 +1,4 @@
-"""Importance sampling: points that fill a cube, normal proposals, and points that represent weighted ones."""
+"""Importance sampling: points that fill a cube, and normal proposals."""
 
 from __future__ import annotations
 
@@ -41,10 +41,3 @@ def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
     steps = root ** -np.arange(1.0, p + 1)
     points = (rng.random(p) + np.arange(n)[:, None] * steps) % 1.0
     return np.clip(points, 1e-9, 1 - 1e-9)
-
-
-def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
-    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
-    places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
-    return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

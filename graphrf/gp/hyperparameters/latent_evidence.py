@@ -64,7 +64,7 @@ class DenseEvidence:
             prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
             try:
                 sites = independent_sites(responses, model.likelihood, self.prior_std)
-                found = approximate(
+                approximation = approximate(
                     prior,
                     responses,
                     model.likelihood,
@@ -72,11 +72,11 @@ class DenseEvidence:
                 )
             except np.linalg.LinAlgError:
                 return nothing
-            slope = prior.slope(found.sites.precision, found.weights)
+            slope = prior.slope(approximation.sites.precision, approximation.weights)
             whole = scale * float(np.vdot(slope, matrix))
             own = [scale * float(np.vdot(slope, change)) for change in changes] - whole * slopes / divisor
-            parameters = [found.slope(responses, model.likelihood, name) for name in self.unknown]
-            value += found.log_evidence
+            parameters = [approximation.slope(responses, model.likelihood, name) for name in self.unknown]
+            value += approximation.log_evidence
             result = result + np.array([*own, whole, *parameters])
         return value, result
 

@@ -163,11 +163,13 @@ class LikelihoodSearch:
             result = self._likelihood(kernel, names, given, output_scale / divisor, noise)
         except np.linalg.LinAlgError:
             return math.inf, np.zeros(vector.size)
-        density, bend = self._log_prior(vector)
+        density, density_slope = self._log_prior(vector)
         if not gradient:
             return -result.value - density, np.zeros(vector.size)
-        own = self.parameters.slopes(kernel, result.parameters - result.log_scale * slopes / divisor)
-        return -result.value - density, -np.append(own, [result.log_scale, result.log_noise])[self._trained] - bend
+        kernel_slopes = self.parameters.slopes(kernel, result.parameters - result.log_scale * slopes / divisor)
+        return -result.value - density, -np.append(kernel_slopes, [result.log_scale, result.log_noise])[
+            self._trained
+        ] - density_slope
 
     def _matrices(self, kernel: Kernel, names: Sequence[str]) -> Matrices:
         return [block.gram(kernel, names) for block in self.blocks]

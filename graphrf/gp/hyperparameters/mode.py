@@ -109,7 +109,7 @@ def mode_divisor(
     return spectral_divisor(points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale)
 
 
-def _warn_of_bounds(axis: KernelAxis, found: LikelihoodResult) -> None:
+def _warn_of_bounds(axis: KernelAxis, result: LikelihoodResult) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
     order = "are nodes and y in the same order?"
     reasons = {
@@ -124,8 +124,8 @@ def _warn_of_bounds(axis: KernelAxis, found: LikelihoodResult) -> None:
     }
     if axis.is_cut:  # the route's limitation is warned of
         del reasons["largest lengthscale"]
-    values = {"noise": found.noise, **found.kernel.hyperparameters}
-    for name, end in found.ends.items():
+    values = {"noise": result.noise, **result.kernel.hyperparameters}
+    for name, end in result.ends.items():
         if (reason := reasons.get(f"{end} {name}")) is not None:
             at = f", {values[name]:.3g}" if name in values else ""
             warn(f"training ended with the {end} {name} that is searched{at}, {reason}")

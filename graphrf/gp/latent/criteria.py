@@ -26,7 +26,7 @@ class LeaveOneOut(NamedTuple):
         log p(y_i | y_-i), the logarithm of CPO.
     pit : ndarray, shape (m,), or None
         P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2, uniform for a calibrated model; NaN for censored times, None
-        for a likelihood of your own without `distribution`.
+        for a user-defined likelihood without `distribution`.
     total : float
         The sum of log densities (elpd).
     """
@@ -87,7 +87,7 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
             return point.likelihood.log_density(data.y[..., None], f + data.offset[:, None])
 
         first.append(normal_average(log_density, law.mean, law.variance))
-        second.append(normal_average(lambda f, own=log_density: np.square(own(f)), law.mean, law.variance))
+        second.append(normal_average(lambda f, density=log_density: np.square(density(f)), law.mean, law.variance))
     total = float(logsumexp(np.array(density), axis=0, b=probabilities[:, None]).sum())
     mean = probabilities @ np.array(first)
     n_effective = float((probabilities @ np.array(second) - mean**2).sum())
@@ -95,7 +95,7 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
 
 
 def _cavity(point: Gaussian) -> Marginals:
-    """The distribution of eta_i without its own site."""
+    """The distribution of eta_i without its site."""
     fitted, sites = point.fitted, point.sites
     fraction = np.minimum(sites.precision * fitted.variance, _ALONE)
     variance = fitted.variance / (1 - fraction)

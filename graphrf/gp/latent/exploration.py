@@ -21,7 +21,8 @@ from scipy import optimize
 from scipy.special import logsumexp, ndtri
 
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.importance import NormalProposal, evenly, systematic
+from graphrf.gp.hyperparameters.grid import systematic
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.model.progress import Step
@@ -66,14 +67,16 @@ class Search:
         if self.step is not None:
             self.step()
         n = len(self.joint.parameters)
-        self._last = self.by.found(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
+        self._last = self.by.approximation(
+            self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last
+        )
         return self._last
 
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        own: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
-        return own
+        slopes: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
+        return slopes
 
     def moved(self, offset: np.ndarray) -> Search:
         """The same with an offset of eta added; it begins where this one ended."""
@@ -86,8 +89,8 @@ class Search:
         """Log prior density of the coordinates, and its gradient."""
         if self.flat:
             return 0.0, np.zeros(vector.size)
-        own = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
-        return sum(value for value, _ in own), np.array([slope for _, slope in own])
+        terms = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
+        return sum(value for value, _ in terms), np.array([slope for _, slope in terms])
 
     def log_posterior(self, vector: np.ndarray) -> float:
         """Up to a constant; -inf where there is none."""
@@ -135,7 +138,7 @@ class Sample(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    """The end of a search."""
+    """The end of a search; `converged` if the remaining step is small in deviations of the posterior."""
 
     vector: np.ndarray
     value: float
@@ -147,25 +150,17 @@ def maximised(search: Search) -> Maximum:
     start = search.start
     if not start.size:
         return Maximum(start, search.log_posterior(start), True)
-    result = _minimised(search.negative, start, search.box)
-    if result.value >= _IMPOSSIBLE:
+    result = _maximum(search.negative, start, search.box)
+    if result.value <= -_IMPOSSIBLE:
         raise ValueError(
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
             "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    return Maximum(result.x, -result.value, result.converged)
+    return result
 
 
-class _Minimum(NamedTuple):
-    """The end of a minimisation; `converged` if the remaining step is small in deviations of the posterior."""
-
-    x: np.ndarray
-    value: float
-    converged: bool
-
-
-def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> _Minimum:
-    """The minimum of a function with its gradient, within a box.
+def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> Maximum:
+    """The maximum of a function, from its negative with the gradient, within a box.
 
     The function is divided by the norm of its gradient at the start: else the first step is as long as the
     gradient, and may end where no factorisation succeeds.
@@ -183,11 +178,11 @@ def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
     converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
-    return _Minimum(result.x, float(result.fun) * unit, converged)
+    return Maximum(result.x, -float(result.fun) * unit, converged)
 
 
-class Likelihoods(NamedTuple):
-    """The maximum over hyperparameters and coefficients."""
+class JointMaximum(NamedTuple):
+    """The joint maximum over hyperparameters and coefficients."""
 
     vector: np.ndarray
     coefficients: np.ndarray
@@ -196,28 +191,28 @@ class Likelihoods(NamedTuple):
     converged: bool
 
 
-def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Likelihoods:
+def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> JointMaximum:
     """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`."""
     n = len(search.parameters)
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
-        own = search.moved(design @ (x[n:] * scale))
+        moved = search.moved(design @ (x[n:] * scale))
         try:
-            at = own.at(x[:n])
-            slope = own.slopes(x[:n], at)
+            at = moved.at(x[:n])
+            slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(x.size)
         search._last = at
-        prior, prior_slope = own.log_prior(x[:n])
-        more = own.by.coefficient_gradient(own.joint, design, at) * scale
+        prior, prior_slope = moved.log_prior(x[:n])
+        more = moved.by.coefficient_gradient(moved.joint, design, at) * scale
         return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
     first = np.concatenate([search.start, start / scale])
-    result = _minimised(negative, first, box)
-    coefficients = result.x[n:] * scale
-    at = search.moved(design @ coefficients).at(result.x[:n])
-    return Likelihoods(result.x[:n], coefficients, at, -result.value, result.converged)
+    result = _maximum(negative, first, box)
+    vector, coefficients = result.vector[:n], result.vector[n:] * scale
+    at = search.moved(design @ coefficients).at(vector)
+    return JointMaximum(vector, coefficients, at, result.value, result.converged)
 
 
 def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:

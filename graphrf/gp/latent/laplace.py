@@ -84,7 +84,7 @@ class LaplaceMode(NamedTuple):
         return Sites(self.weights, self.weights * (joint.a @ self.z) + self.at.first)
 
 
-def found(
+def approximation(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: LaplaceMode | None = None
 ) -> LaplaceMode:
     """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode `before`.

@@ -246,11 +246,11 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         result, log_weights = [], []
         for point in points:
             sites = search.at(point.vector).sites(self._joint)
-            own = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            result.append(own)
-            change = 0.0 if exact else own.log_evidence - point.log_evidence
+            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
+            result.append(fitted)
+            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
             log_weights.append(np.log(point.weight) + change)
-        if not all(own.settled for own in result):
+        if not all(each.settled for each in result):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
@@ -290,7 +290,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         return pandas.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
-        """All hyperparameters with names of their own: several terms may read the same columns."""
+        """All hyperparameters by unique names: several terms may read the same columns."""
         parameters = (*self._joint.parameters, *self._data.parameters())
         counts = Counter(each.name for each in parameters)
         result = []
@@ -306,13 +306,13 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         import pandas
 
         number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
-        own = self._bound[number]
+        bound = self._bound[number]
         law = self._law(self._level_rows(number))
-        names = [axis.column for axis in own.axes]
+        names = [axis.column for axis in bound.axes]
         index = (
-            pandas.MultiIndex.from_tuples(own.levels, names=names)
+            pandas.MultiIndex.from_tuples(bound.levels, names=names)
             if len(names) > 1
-            else pandas.Index(own.levels, name=names[0], tupleize_cols=False)
+            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
         )
         return pandas.DataFrame(law_rows(law), index=index, columns=COLUMNS)
 
@@ -387,10 +387,10 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             numbers = np.flatnonzero(which == k)
             rows = self._rows(frame, point) if numbers.size else first
             for part in slices(numbers.size, draws_at_once(n + n_rows)):
-                own = numbers[part]
-                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, own.size)))
-                eta = rows.known @ z + rows.more(rng, own.size)
-                draws[:, own] = eta if latent else point.likelihood.mean(eta)
+                chosen = numbers[part]
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
+                eta = rows.known @ z + rows.more(rng, chosen.size)
+                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
         return draws
 
     @needs_memory(_LESS_MEMORY)

@@ -64,7 +64,7 @@ class Moments(NamedTuple):
         return self.approximation.sites
 
 
-def found(
+def approximation(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Moments | None = None,
     *, sites: Sites | None = None, enough: float = _ENOUGH,
 ) -> Moments:  # fmt: skip
@@ -75,8 +75,8 @@ def found(
             sites = before.approximation.sites
     sites = Sites(np.maximum(sites.precision, _LEAST * sites.precision.max()), sites.shift)
     prior = JointPrior(joint, joint.prior(vector))
-    own = approximate(prior, data.responses, likelihood, sites, enough=enough)
-    return Moments(prior.mean, prior.factor, own)
+    result = approximate(prior, data.responses, likelihood, sites, enough=enough)
+    return Moments(prior.mean, prior.factor, result)
 
 
 def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: Moments) -> np.ndarray:

@@ -36,7 +36,7 @@ def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, r
     n = len(joint.parameters)
     likelihood = data.known(vector[n:])
     if rounds:
-        at = moments.found(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
+        at = moments.approximation(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
         own = at.approximation
         return Gaussian(at.z, at.factor, vector, likelihood, own.sites, own.normal, own.log_evidence, own.settled)
     prior = moments.JointPrior(joint, joint.prior(vector[:n]))

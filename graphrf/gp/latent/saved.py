@@ -43,8 +43,8 @@ class SavedModel:
     def save(self: Any, path: str | os.PathLike[str]) -> None:
         """Write the graphs, the columns that the model reads, and the posterior to an .npz file, without pickle.
 
-        The file appears whole or not at all. TypeError for a likelihood of your own, for priors that are not
-        graphrf's, and for levels that are neither text, numbers, dates nor tuples of these.
+        The file appears whole or not at all. TypeError for user-defined likelihoods and priors, and for levels
+        that are neither text, numbers, dates nor tuples of these.
         """
         self._check_fitted()
         shared = _Shared([], [], [])
@@ -58,7 +58,7 @@ class SavedModel:
             "names": [Saved._encoded_names(graph) for graph in shared.graphs],
             "street_names": [Saved._encoded_names(each.graph) for each in shared.streets],
             "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
-            "given": {name: _given(getattr(self, name)) for name in ("exposure", "trials", "event")},
+            "given": {name: _as_json(getattr(self, name)) for name in ("exposure", "trials", "event")},
             "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
         }
         arrays = {
@@ -152,11 +152,11 @@ def _known_likelihood(likelihood: Any) -> Any:
         return likelihood
     name = type(likelihood).__name__
     if _likelihoods().get(name) is not type(likelihood):
-        raise checks.type_error("likelihood", f"must be graphrf's own to be saved, got {likelihood!r}")
+        raise checks.type_error("likelihood", f"must be a likelihood of graphrf to be saved, got {likelihood!r}")
     return [name, dataclasses.asdict(likelihood)]
 
 
-def _given(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """The name of a column, or numbers."""
     return value if value is None or isinstance(value, str) else np.asarray(value, dtype=np.float64).tolist()
 
@@ -168,8 +168,8 @@ def _likelihoods() -> dict[str, type[Any]]:
 
 def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """The posterior at a point, by one factorisation."""
-    own = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    return own._replace(mean=mean, fitted=own.fitted._replace(mean=model._joint.a @ mean))
+    point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
+    return point._replace(mean=mean, fitted=point.fitted._replace(mean=model._joint.a @ mean))
 
 
 def _described(term: Term, shared: _Shared) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     if isinstance(term, ProductTerm):
         return {"product": [_described(each, shared) for each in (term.first, term.second)]}
     if _TERMS.get(type(term).__name__) is not type(term):
-        raise checks.type_error("terms", f"must be graphrf's own to be saved, got {term!r}")
+        raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
     arguments: dict[str, Any] = {}
     for each in dataclasses.fields(term):  # type: ignore[arg-type]
         value = getattr(term, each.name)

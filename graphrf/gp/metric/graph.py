@@ -141,7 +141,7 @@ class MetricGraph:
     def places(self, places: Any = None) -> Places:
         """Places as in `fit` and `predict`, checked; all nodes by default.
 
-        ValueError or TypeError for unknown nodes or edges, a distance beyond the edge, and two nodes joined by no
+        ValueError or TypeError for unknown nodes or edges, a distance outside the edge, and two nodes joined by no
         edge or by several.
         """
         if isinstance(places, Places):
@@ -206,8 +206,8 @@ class MetricGraph:
         result = self._at_nodes(np.full(len(places), -1))
         for kind in sorted(set(kinds)):
             own = [number for number, other in enumerate(kinds) if other == kind]
-            found = self._alike([places[number] for number in own], kind)
-            for whole, values in zip(result, found, strict=True):
+            columns = self._alike([places[number] for number in own], kind)
+            for whole, values in zip(result, columns, strict=True):
                 whole[own] = values
         return result
 

@@ -198,20 +198,20 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         return fixed, checked_prior(self.prior)
 
     def _condition_on(
-        self, found: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
+        self, observed: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
         fixed: FieldHyperparameters, prior: HyperparameterPrior,
     ) -> None:  # fmt: skip
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
-        pieces = graph.subdivide(found, self.alpha)
+        pieces = graph.subdivide(observed, self.alpha)
         covariates = None
         if x is not None:
-            aligned = Rows(found.node.size, labels_of(x)[0], False, list)
+            aligned = Rows(observed.node.size, labels_of(x)[0], False, list)
             covariates = Covariates.of(x, aligned, pieces.where, pieces.n_nodes)
         mean = MeanFunction.of(self.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
         values, offset = mean.centred(values)
         observations = Observations.of(pieces.where, values, mean.basis, weights)
-        warn_of_few(found.node.size, None in fixed)
+        warn_of_few(observed.node.size, None in fixed)
         warn_of_placeholders("y", values + offset, "leave these places out")
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
@@ -219,12 +219,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends)
         with step_bar("training", self.progress) as bar:
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
-            points = [(search.found, 1.0)]
+            points = [(search.best, 1.0)]
             if self.hyperparameters == "average":
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
         warn_of_no_information(search, observations, fixed)
-        self._settle(Seen(found, values, offset, weights, mean, single), pieces, points)
-        self.lengthscale_, self.output_scale_, self.noise_ = search.found
+        self._settle(Seen(observed, values, offset, weights, mean, single), pieces, points)
+        self.lengthscale_, self.output_scale_, self.noise_ = search.best
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
 

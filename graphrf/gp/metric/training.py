@@ -36,7 +36,7 @@ class FieldHyperparameters(NamedTuple):
 class Best(NamedTuple):
     """The end of a search."""
 
-    found: FieldHyperparameters
+    best: FieldHyperparameters
     value: float  # the log marginal likelihood there
     converged: bool
     search: PrecisionSearch
@@ -103,7 +103,7 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     """
     mode, d = result.point, result.point.size
     if d == 0:
-        return [(result.found, 1.0)]
+        return [(result.best, 1.0)]
     search = result.search
     step = 0.05  # of the differences that make the curvature
     slopes = [[search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)]

@@ -65,13 +65,13 @@ def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
 
 
-def columns_of(found: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
+def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
     """Predictions by the titles of their columns: "mean" and "std", or the levels of quantiles."""
     if return_cov:
         raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
     if quantiles is not None:
-        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(found, -1, 0), strict=True))
-    return dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
+        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(predictions, -1, 0), strict=True))
+    return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
 
 
 def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:

@@ -92,9 +92,9 @@ class PenalisedMixing:
         (bound, *_), d = self._square(np.array(self.below)), np.sqrt(square)
         rate = -math.log1p(-self.probability) / math.sqrt(float(bound))
         slope = first / (2 * d)
-        bend = second / (2 * d) - first**2 / (4 * d**3)
+        curvature = second / (2 * d) - first**2 / (4 * d**3)
         value = math.log(rate) - rate * d + np.log(slope) + log_expit(x) + log_expit(-x)
-        return value, (bend / slope - rate * slope) * phi * expit(-x) + 1 - 2 * phi
+        return value, (curvature / slope - rate * slope) * phi * expit(-x) + 1 - 2 * phi
 
     def _square(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """d^2 and its first two derivatives in phi."""

@@ -103,9 +103,9 @@ def known(problem: Problem, route: Route) -> Explored:
     return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
 
 
-def fitted_model(problem: Problem, route: Route, found: Explored, observations: Observations) -> FittedModel:
+def fitted_model(problem: Problem, route: Route, explored: Explored, observations: Observations) -> FittedModel:
     """The fitted model of a problem, from its posterior of hyperparameters."""
-    best, precision = found.best, route.precision
+    best, precision = explored.best, route.precision
     if precision is not None:
         precision = precision.with_kernel(best.kernel)
         precision.warn_of_rounding()
@@ -117,9 +117,9 @@ def fitted_model(problem: Problem, route: Route, found: Explored, observations: 
     return FittedModel(
         observations=observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
         output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
-        mean_variance=mean_variance, sampler=found.sampler, seed=problem.seed, log_marginal_likelihood=None,
-        trained=found.converged, points=found.points, candidates=found.compared, sparse=precision is not None,
-        covariates=problem.covariates,
+        mean_variance=mean_variance, sampler=explored.sampler, seed=problem.seed, log_marginal_likelihood=None,
+        trained=explored.converged, points=explored.points, candidates=explored.compared,
+        sparse=precision is not None, covariates=problem.covariates,
     )  # fmt: skip
 
 

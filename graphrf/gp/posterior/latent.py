@@ -33,16 +33,20 @@ _DRAWN = 16
 
 
 def approximated(
-    problem: LatentProblem, route: Route, found: Explored, solver: str, feature_sampler: Callable[..., Any] | None
+    problem: LatentProblem,
+    route: Route,
+    explored: Explored,
+    solver: str,
+    feature_sampler: Callable[..., Any] | None,
 ) -> FittedModel:
     """The conditions of a problem's posterior: of its best hyperparameters, and of each point averaged over."""
     nodes = problem.nodes
     without = Observations.of(nodes, np.zeros((nodes.size, 1)), problem.mean.basis)
-    model = fitted_model(problem, route, found, without)
-    model = model._replace(points=(), mean_precision=problem.prior_std**-2, likelihood=found.best.likelihood)
+    model = fitted_model(problem, route, explored, without)
+    model = model._replace(points=(), mean_precision=problem.prior_std**-2, likelihood=explored.best.likelihood)
     own = _approximation(problem, model, route.precision, solver, feature_sampler)
     points, settled = [], own.settled
-    for point in found.points:
+    for point in explored.points:
         at_point = _approximation(problem, model.at(point), route.precision, solver, feature_sampler)
         points.append(point._replace(observations=at_point.observations(problem.responses)))
         settled = settled and at_point.settled

@@ -208,12 +208,12 @@ class Series:
         def of(block: int) -> tuple[int, np.ndarray]:
             h = self.readout(block)
             gain, variance = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
-            begun = {0: self.first}
+            starts = {0: self.first}
             for start in range(0, n_times - length, length):
-                predicted = self._predicted(slice(start, start + length + 1), begun[start], h, gain, variance, 2)
-                begun[start + length] = predicted[length % 2].copy()
+                predicted = self._predicted(slice(start, start + length + 1), starts[start], h, gain, variance, 2)
+                starts[start + length] = predicted[length % 2].copy()
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
-            for start, first in reversed(begun.items()):
+            for start, first in reversed(starts.items()):
                 part = slice(start, start + length)
                 predicted = self._predicted(part, first, h, gain, variance, length)
                 loops.smoothed(

@@ -88,8 +88,8 @@ class GraphCovariance:
         result: dict[Kernel, np.ndarray] = {}
         for laplacian in {kernel.laplacian: None for kernel in kernels}:
             some = [kernel for kernel in kernels if kernel.laplacian == laplacian]
-            found = kernel_blocks(self._graph, some, nodes, nodes, tol=_TOL)
-            result |= {kernel: block / self._mean(kernel) for kernel, block in zip(some, found, strict=True)}
+            computed = kernel_blocks(self._graph, some, nodes, nodes, tol=_TOL)
+            result |= {kernel: block / self._mean(kernel) for kernel, block in zip(some, computed, strict=True)}
         return result
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ class SavedTime(Saved):
         for part in self.parts_:
             if _KERNELS.get(type(part.kernel).__name__) is not type(part.kernel):
                 raise checks.type_error(
-                    "time_kernel", f"must be graphrf's own to be saved, got {checks.describe(part.kernel)}"
+                    "time_kernel", f"must be a kernel of graphrf to be saved, got {checks.describe(part.kernel)}"
                 )
         value = self.log_marginal_likelihood_
         arrays = {**self._grid._asdict(), "given": self._hours, "columns": self._columns.nodes}

@@ -356,7 +356,7 @@ class _MeanVariance(torch.autograd.Function):
         if not value > 0:
             raise NoKernelError(
                 "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
-                "normalised: its lengthscale is far beyond them, or all its coefficients are 0"
+                "normalised: its lengthscale is too long for them, or all its coefficients are 0"
             )
         ctx.gradient = torch.from_numpy(gradient)
         return torch.tensor(value, dtype=torch.float64)
@@ -390,7 +390,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
         if not bool(good.all()):
             raise ValueError(
                 f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must be integral and "
-                f"below {limit}, beyond which {x.dtype} skips integers: pass int64)"
+                f"below {limit}, above which {x.dtype} skips integers: pass int64)"
             )
     elif x.dtype == torch.bool or x.is_complex():
         raise checks.type_error(name, f"must be integer node positions, got {x.dtype}")

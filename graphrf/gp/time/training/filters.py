@@ -38,7 +38,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
-    # Eigenvalues below, which signals have next to no share of, are all as the largest of them.
+    # Smaller eigenvalues, which contribute almost nothing, are replaced by the largest of them.
     order = order[int(np.searchsorted(x[order], x.min(), side="right")) - 1 :]
     chosen = [int(order[0])]
     for i, here in enumerate(order[1:], 2):

@@ -71,7 +71,7 @@ def learned(
         new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
         rate = 1.0 if turn < 2 else 0.5
         averages = new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
-        grids = partial(_halves_given, near, times, filled, averages[:2], max_train // 2)
+        grids = partial(_conditional_halves, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
         result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
         weight, correlation = weights[int(np.argmax(result))], 0.0
@@ -84,7 +84,7 @@ def learned(
     return Learned(model, weight, correlation, averages[-1], averages[:2], value)
 
 
-def _halves_given(
+def _conditional_halves(
     near: np.ndarray, times: np.ndarray, filled: np.ndarray, others: list[np.ndarray], most: int, weight: float,
     correlation: float,
 ) -> list[CompleteGrid]:  # fmt: skip

@@ -235,7 +235,7 @@ class _LatentExploration:
     def _best(self, samples: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
         """The most probable kernel with the posterior means of its coordinates, and its K."""
         kernels = [(sample, k) for sample in samples for k in range(len(sample.spaces))]
-        sample, k = max(kernels, key=lambda own: log_sum_exp(own[0].own(own[1])))
+        sample, k = max(kernels, key=lambda pair: log_sum_exp(pair[0].log_weights_of(pair[1])))
         model, weight = _mean(sample, k)
         amplitude = math.exp(float(weight @ np.log(sample.amplitudes)))
         return Hyperparameters(
@@ -285,9 +285,9 @@ class _LatentExploration:
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
     """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
-    own = sample.log_weights_of(k)
-    weight = np.exp(own - log_sum_exp(own))
-    return sample.model(k, weight @ sample.vectors), weight
+    log_weights = sample.log_weights_of(k)
+    weights = np.exp(log_weights - log_sum_exp(log_weights))
+    return sample.model(k, weights @ sample.vectors), weights
 
 
 def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
@@ -309,7 +309,7 @@ def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, 
 def _mode(problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
     result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
-    order = sorted(result, key=lambda own: -own[0].log_posterior)
+    order = sorted(result, key=lambda pair: -pair[0].log_posterior)
     total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
     compared = [
         ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))

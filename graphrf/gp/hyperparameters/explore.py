@@ -164,15 +164,15 @@ class _Exploration:
     def _evaluated(self) -> list[_Evaluated]:
         result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
-            own: list[_Evaluated] = []
+            family: list[_Evaluated] = []
             for grams in self._route.grams(members, self._nodes, self._problem.seed):
-                own = [self._on_grid(kernel, names, grams) for kernel, names in members]
-                if self._mass_at_end(own) <= 0.1:  # else on longer rows of sampled features
+                family = [self._on_grid(kernel, names, grams) for kernel, names in members]
+                if self._mass_at_end(family) <= 0.1:  # else on longer rows of sampled features
                     break
-            result += own
+            result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
-        possible = [own for own in result if np.isfinite(own.log_posterior).any()]
+        possible = [each for each in result if np.isfinite(each.log_posterior).any()]
         if not possible:
             raise ValueError(
                 "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
@@ -213,27 +213,31 @@ class _Exploration:
 
     # -- representation of the posterior -------------------------------------------------------------
 
-    def _at(self, own: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
+    def _at(self, evaluated: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
         problem = self._problem
         scale, noise = problem.output_scale, problem.noise
         scale = float(self._cells.scales[cell]) * problem.unit if scale is None else scale
         noise = float(self._cells.noises[cell]) * problem.unit if noise is None else noise
-        return Hyperparameters(own.kernels[place], scale / float(own.divisors[place]), scale, noise, weight)
+        return Hyperparameters(
+            evaluated.kernels[place], scale / float(evaluated.divisors[place]), scale, noise, weight
+        )
 
-    def _peak(self, own: _Evaluated) -> Hyperparameters:
+    def _peak(self, evaluated: _Evaluated) -> Hyperparameters:
         """The most probable ones of a kernel."""
-        place, cell = np.unravel_index(int(np.argmax(own.log_posterior)), own.log_posterior.shape)
-        return self._at(own, int(place), int(cell), 1.0)
+        place, cell = np.unravel_index(int(np.argmax(evaluated.log_posterior)), evaluated.log_posterior.shape)
+        return self._at(evaluated, int(place), int(cell), 1.0)
 
-    def _starts(self, own: _Evaluated) -> list[Hyperparameters]:
+    def _starts(self, evaluated: _Evaluated) -> list[Hyperparameters]:
         """The most probable cells with little, some and much noise, since there may be several maxima."""
-        prior = own.log_posterior - self._temper * own.log_likelihood
-        log = own.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
+        prior = evaluated.log_posterior - self._temper * evaluated.log_likelihood
+        log = evaluated.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
         result = []
         for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
             if cells.size and np.isfinite(log[:, cells]).any():
-                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(own.kernels), cells.size))
-                result.append((float(log[place, cells[cell]]), self._at(own, int(place), int(cells[cell]), 1.0)))
+                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(evaluated.kernels), cells.size))
+                result.append(
+                    (float(log[place, cells[cell]]), self._at(evaluated, int(place), int(cells[cell]), 1.0))
+                )
         result.sort(key=lambda one: -one[0])
         return [start for value, start in result if value > result[0][0] - 6.0]  # nats; others end lower
 
@@ -314,7 +318,7 @@ class _Exploration:
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
     def _warn_of_ends(self, evaluated: Sequence[_Evaluated]) -> None:
-        kernel = max(evaluated, key=lambda own: own.log_mass_at_end).kernels[-1]
+        kernel = max(evaluated, key=lambda each: each.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
         warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)
 

@@ -118,7 +118,7 @@ class _LatentExploration:
         result = [self._family(members) for members in families(problem.kernels)]
         compared = self._compared(result)
         if route.name == "features":  # whose rows have one Laplacian and one length
-            result = [max(result, key=lambda own: log_sum_exp(own.log_weights))]
+            result = [max(result, key=lambda each: log_sum_exp(each.log_weights))]
         self._warn_of_ends(result)
         self._warn_of_nothing(result)
         points = self._points(result)
@@ -230,7 +230,7 @@ class _LatentExploration:
                 if math.isfinite(evidence):
                     kernel = _mean(sample, k)[0].kernel
                     compared.append(ComparedKernel(kernel, evidence, math.exp(evidence - total)))
-        return sorted(compared, key=lambda own: -own.probability)
+        return sorted(compared, key=lambda each: -each.probability)
 
     def _best(self, samples: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
         """The most probable kernel with the posterior means of its coordinates, and its K."""
@@ -278,7 +278,7 @@ class _LatentExploration:
     def _warn_of_ends(self, samples: Sequence[_Sample]) -> None:
         total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
         end = log_sum_exp(np.array([sample.log_mass_at_end for sample in samples]))
-        sample = max(samples, key=lambda own: own.log_mass_at_end)
+        sample = max(samples, key=lambda each: each.log_mass_at_end)
         kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
         warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
 

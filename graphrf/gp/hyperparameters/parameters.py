@@ -56,26 +56,26 @@ class Parameters:
         """The kernel of a vector that begins with the coordinates."""
         if not self.names:
             return self._kernel
-        own = x[: len(self.names)]
-        own = np.where(self._logged, np.exp(np.where(self._logged, own, 0.0)), own)
-        own = np.where(self._shares, expit(own), own)
+        theta = x[: len(self.names)]
+        theta = np.where(self._logged, np.exp(np.where(self._logged, theta, 0.0)), theta)
+        theta = np.where(self._shares, expit(theta), theta)
         # rounding in exp(log(bound)) may step over a bound
-        values = zip(self.names, own, strict=True)
+        values = zip(self.names, theta, strict=True)
         return self._kernel.replace(**{name: float(np.clip(value, *self._bounds[name])) for name, value in values})
 
     def slopes(self, kernel: Kernel, derivatives: Sequence[float] | np.ndarray) -> np.ndarray:
         """Derivatives in the coordinates from those in the hyperparameters."""
-        own = np.array([kernel.hyperparameters[name] for name in self.names])
-        by = np.where(self._shares, own * (1 - own), np.where(self._logged, own, 1.0))
+        theta = np.array([kernel.hyperparameters[name] for name in self.names])
+        by = np.where(self._shares, theta * (1 - theta), np.where(self._logged, theta, 1.0))
         return np.asarray(derivatives, dtype=np.float64) * by
 
     def point(self, kernel: Kernel) -> np.ndarray:
         """The coordinates of a kernel, within the bounds."""
-        own = kernel.hyperparameters
+        theta = kernel.hyperparameters
         kept = self._logged | self._shares
         return self._coordinates(
             [
-                float(np.clip(own[name], *self._bounds[name])) if clipped else own[name]
+                float(np.clip(theta[name], *self._bounds[name])) if clipped else theta[name]
                 for name, clipped in zip(self.names, kept, strict=True)
             ]
         )

@@ -94,9 +94,9 @@ def approximation(
     prior, a = joint.prior(vector), joint.a
 
     def at(z: np.ndarray) -> tuple[float, Derivatives]:
-        own = derivatives(likelihood, data.y, a @ z + data.offset, data.unit)
-        value = float(own.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
-        return value if np.isfinite(value) else -np.inf, own
+        derived = derivatives(likelihood, data.y, a @ z + data.offset, data.unit)
+        value = float(derived.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
+        return value if np.isfinite(value) else -np.inf, derived
 
     if before is not None:
         z = before.z
@@ -105,11 +105,11 @@ def approximation(
         first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
-    (value, own), length, last = at(z), np.inf, np.inf
+    (value, derived), length, last = at(z), np.inf, np.inf
     for _ in range(_STEPS):
         if length > _NEAR * data.unit or length > _SHRUNK * last:
-            factor = joint.posterior(prior, _weights(own, data.unit))
-        step, step_size = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
+            factor = joint.posterior(prior, _weights(derived, data.unit))
+        step, step_size = factor.solve(a.T @ derived.first - prior.precision @ z), 1.0
         length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
             new = at(z + step_size * step)
@@ -119,13 +119,13 @@ def approximation(
         else:
             break
         z = z + step_size * step
-        gain, (value, own) = new[0] - value, new
+        gain, (value, derived) = new[0] - value, new
         if abs(gain) <= _GAIN * (1 + abs(value)) or (step_size == 1.0 and length <= _SMALL * data.unit):
             break
-    weights = _weights(own, data.unit)
+    weights = _weights(derived, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
-    return LaplaceMode(z, own, weights, prior, factor, evidence)
+    return LaplaceMode(z, derived, weights, prior, factor, evidence)
 
 
 def gradient(

@@ -33,12 +33,12 @@ class Coefficients(NamedTuple):
     ) -> Coefficients:
         """Coefficients in the units of the covariates, from those of the basis and their covariance."""
         constant, trend = mean.parts(coefficients)
-        own = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
-        names = ("constant", *mean.names)[: own.shape[0]]
+        values = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
+        names = ("constant", *mean.names)[: values.shape[0]]
         std = mean.deviations(covariance)
         if single:
-            return cls(own[:, 0], std, names)
-        return cls(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
+            return cls(values[:, 0], std, names)
+        return cls(values, np.broadcast_to(std[:, None], values.shape).copy(), names)
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.names), default=0)
@@ -157,9 +157,9 @@ class MeanFunction(NamedTuple):
             )
         basis = self.basis.copy()
         with np.errstate(over="ignore"):
-            own = (table - self.centre) / self.width
-        basis[nodes, 1:] = own
-        if (basis[nodes, 1:] != own).any():
+            scaled = (table - self.centre) / self.width
+        basis[nodes, 1:] = scaled
+        if (basis[nodes, 1:] != scaled).any():
             raise checks.value_error("x", "must be the same wherever a node is repeated, and is not")
         if (np.abs(basis[nodes]) > _LARGEST).any():
             raise checks.value_error("x", f"must be within {_LARGEST:g} times the spread of that of `fit`")
@@ -173,12 +173,12 @@ class MeanFunction(NamedTuple):
         return rest, offset
 
     def deviations(self, covariance: np.ndarray) -> np.ndarray:
-        """Standard deviations of the constant and the trend in the covariates' own units, shape (columns,)."""
+        """Standard deviations of the constant and the trend in the units of the covariates, shape (columns,)."""
         if not self.basis.shape[1]:
             return np.zeros(0)
-        own = np.diag(np.concatenate([[1.0], 1 / self.width]))
-        own[0, 1:] = -self.centre / self.width
-        return np.sqrt(np.maximum(np.diagonal(own @ covariance @ own.T), 0.0))
+        change = np.diag(np.concatenate([[1.0], 1 / self.width]))
+        change[0, 1:] = -self.centre / self.width
+        return np.sqrt(np.maximum(np.diagonal(change @ covariance @ change.T), 0.0))
 
     def parts(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns, p)."""

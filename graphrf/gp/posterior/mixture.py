@@ -58,9 +58,9 @@ class MixturePosterior:
     @property
     def coefficients_covariance(self) -> np.ndarray:
         """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts' coefficients."""
-        own = self._average([part.coefficients_covariance for part in self._parts])
+        within = self._average([part.coefficients_covariance for part in self._parts])
         away = np.array([part.coefficients for part in self._parts]) - self.coefficients
-        return own + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
+        return within + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
@@ -76,8 +76,8 @@ class MixturePosterior:
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
         """Variances at all N nodes from draws of all parts."""
         if self._sampled is None:
-            own = self._each_sampled(rng, bar)
-            self._sampled = self._average(own)[:, None] + self._between(np.arange(own[0].size))
+            each = self._each_sampled(rng, bar)
+            self._sampled = self._average(each)[:, None] + self._between(np.arange(each[0].size))
         return self._sampled
 
     def laws(
@@ -85,11 +85,11 @@ class MixturePosterior:
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
         """Probability, means (q, p) and variances (q,) of each part; the variances by draws if `rng` is given."""
         if rng is None:
-            own = self._each_variances(nodes, bar)
+            by_part = self._each_variances(nodes, bar)
         else:
-            own = [variances[nodes] for variances in self._each_sampled(rng, bar)]
+            by_part = [variances[nodes] for variances in self._each_sampled(rng, bar)]
         means = [part.means(nodes) for part in self._parts]
-        return list(zip(self._p.tolist(), means, own, strict=True))
+        return list(zip(self._p.tolist(), means, by_part, strict=True))
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
@@ -106,10 +106,10 @@ class MixturePosterior:
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Joint draws, (n_samples, q, p), and the part of each; the first do not depend on their number."""
-        choice, *own = rng.spawn(1 + len(self._parts))
+        choice, *streams = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
-        for number, (part, stream) in enumerate(zip(self._parts, own, strict=True)):
+        for number, (part, stream) in enumerate(zip(self._parts, streams, strict=True)):
             places = np.flatnonzero(chosen == number)
             if places.size:
                 for numbers, block in part.draw_blocks(nodes, places.size, stream):
@@ -138,8 +138,8 @@ class MixturePosterior:
             threads = thread_count(self._n_threads)
             with blas_threads(1):  # bits must not depend on their number
                 result = []
-                for own in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
-                    result.append(own)
+                for variances in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
+                    result.append(variances)
                     if bar is not None:
                         bar.update(nodes.size)
                 return result

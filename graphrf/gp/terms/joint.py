@@ -78,10 +78,10 @@ class Joint:
         blocks, total = [], -2 * float(np.log(self._deviations).sum())
         for term in self.terms:
             values = self.values(vector, term)
-            variance, own = values[term.deviation.name] ** 2, term.structure
-            block = own.precision(values) / variance
-            blocks.append(block if own.flat is None else block + own.flat)
-            total += own.log_determinant(values) - (own.free - own.n_flat) * float(np.log(variance))
+            variance, part = values[term.deviation.name] ** 2, term.structure
+            block = part.precision(values) / variance
+            blocks.append(block if part.flat is None else block + part.flat)
+            total += part.log_determinant(values) - (part.free - part.n_flat) * float(np.log(variance))
         blocks.append(sp.diags_array(self._deviations**-2.0))
         return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
@@ -91,13 +91,13 @@ class Joint:
         for place in range(len(self.parameters)):
             total, matrix = 0.0, sp.csr_array((self.n, self.n))
             for j, term in enumerate(self.terms):
-                own, values = term.structure, self.values(vector, term)
+                part, values = term.structure, self.values(vector, term)
                 variance = values[term.deviation.name] ** 2
                 if self._place(term.deviation) == place:
-                    block, change = -2.0 * own.precision(values), -2.0 * (own.free - own.n_flat)
-                elif any(self._place(mine) == place for mine in own.parameters):
-                    mine = next(mine for mine in own.parameters if self._place(mine) == place)
-                    block, change = own.slopes(values, mine)
+                    block, change = -2.0 * part.precision(values), -2.0 * (part.free - part.n_flat)
+                elif any(self._place(each) == place for each in part.parameters):
+                    parameter = next(each for each in part.parameters if self._place(each) == place)
+                    block, change = part.slopes(values, parameter)
                 else:
                     continue
                 matrix = matrix + self._placed(block / variance, j)

@@ -79,8 +79,10 @@ class Nodes(Term):
     @property
     def trained(self) -> tuple[str, ...]:
         """The kernel's hyperparameters that are trained; smoothness and powers are not."""
-        own = (name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares)
-        return tuple(name for name in own if name not in self.fixed)
+        names = (
+            name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares
+        )
+        return tuple(name for name in names if name not in self.fixed)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (NodeAxis(self),)
@@ -127,19 +129,19 @@ class NodeStructure(Structure):
         return self._kernel.replace(**{each: values[name] for name, each in self._names.items()})
 
     def precision(self, values: Values) -> sp.csr_array:
-        own, variance = self._at(values)
-        return sp.csr_array(own.lifted * variance)
+        precision, variance = self._at(values)
+        return sp.csr_array(precision.lifted * variance)
 
     def log_determinant(self, values: Values) -> float:
-        own, variance = self._at(values)
-        return float(own.log_determinant() + self.free * np.log(variance))
+        precision, variance = self._at(values)
+        return float(precision.log_determinant() + self.free * np.log(variance))
 
     def _at(self, values: Values) -> tuple[Any, float]:
         """The kernel's precision and the variance that it is multiplied by; the last are kept."""
         kernel, last = self.kernel(values), self._last
         if last is None or last[0].kernel != kernel:
-            own: Any = self._precision.with_kernel(kernel)
-            last = own, own.mean_variance() if self._kernel.is_series else 1.0
+            changed: Any = self._precision.with_kernel(kernel)
+            last = changed, changed.mean_variance() if self._kernel.is_series else 1.0
             self._last = last
         return last
 

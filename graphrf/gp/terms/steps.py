@@ -75,10 +75,10 @@ class Steps(Term):
             checks.integer("period", self.period, low=2)
         if self.nu not in (0.5, 1.5):
             raise checks.value_error("nu", f"must be 0.5 or 1.5, got {checks.describe(self.nu)}")
-        own = {"ar1": "correlation", "matern": "lengthscale"}.get(self.kind)
+        hyperparameter = {"ar1": "correlation", "matern": "lengthscale"}.get(self.kind)
         for name in self.prior or ():
-            if name not in ("sd", own):
-                known = "sd" if own is None else f"sd and {own}"
+            if name not in ("sd", hyperparameter):
+                known = "sd" if hyperparameter is None else f"sd and {hyperparameter}"
                 raise checks.value_error(
                     "prior", f"must be of {known} for kind={self.kind!r}, got one of {name!r}"
                 )
@@ -174,17 +174,17 @@ class StepAxis(LevelAxis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
-            own = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
+            law = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
             if self._equal:
                 return Parameter(
-                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, own, ("rho", id(term))
+                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, law, ("rho", id(term))
                 )
-            return Parameter(f"correlation({term.by})", "proportion", 0.5, 1e-3, 0.9999, own, ("rho", id(term)))
+            return Parameter(f"correlation({term.by})", "proportion", 0.5, 1e-3, 0.9999, law, ("rho", id(term)))
         if term.kind == "matern":
             span = float(np.ptp(self._places))
-            own = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
+            law = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
             ends = 0.1 * self._step, 100 * span
-            return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, own, ("length", id(term)))
+            return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
         return None
 
     def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:

@@ -119,17 +119,17 @@ class BoundTerm(NamedTuple):
 
     def rows(self, frame: Any) -> sp.csr_array:
         """A row of the design for each row of a data frame, shape (m, n)."""
-        own = [axis.rows(axis.cells(frame)) for axis in self.axes]
-        return self._combined(*own)
+        parts = [axis.rows(axis.cells(frame)) for axis in self.axes]
+        return self._combined(*parts)
 
     def level_rows(self) -> sp.csr_array:
         """A row for each level, or pair of levels."""
-        own = [axis.level_rows() for axis in self.axes]
-        if len(own) == 1:
-            return own[0]
-        a, b = (rows.shape[0] for rows in own)
-        first = own[0][[i for i in range(a) for _ in range(b)]]
-        return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([own[1]] * a)))
+        parts = [axis.level_rows() for axis in self.axes]
+        if len(parts) == 1:
+            return parts[0]
+        a, b = (rows.shape[0] for rows in parts)
+        first = parts[0][[i for i in range(a) for _ in range(b)]]
+        return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([parts[1]] * a)))
 
     @property
     def levels(self) -> list[Hashable]:

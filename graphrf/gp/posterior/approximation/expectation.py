@@ -108,9 +108,9 @@ class Approximation(NamedTuple):
 def independent_sites(responses: Responses, likelihood: Likelihood, prior_std: float) -> Sites:
     """Sites to begin with: exact ones if the values of f were independent, with this prior deviation each."""
     nothing = np.zeros(responses.nodes.size)
-    own = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + prior_std)
-    precision = np.maximum(1 / np.maximum(own.variance, 1e-30) - prior_std**-2, _LEAST * prior_std**-2)
-    return Sites(precision, (precision + prior_std**-2) * own.mean)
+    moments = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + prior_std)
+    precision = np.maximum(1 / np.maximum(moments.variance, 1e-30) - prior_std**-2, _LEAST * prior_std**-2)
+    return Sites(precision, (precision + prior_std**-2) * moments.mean)
 
 
 def approximate(
@@ -123,17 +123,17 @@ def approximate(
 
     def evaluated() -> tuple[Approximation, Tilted]:
         q = prior.condition(*sites)
-        points, probabilities, own = _tilted(q, sites, responses, likelihood)
+        points, probabilities, moments = _tilted(q, sites, responses, likelihood)
         inner = float((sites.shift - sites.precision * q.mean) @ q.mean)
-        evidence = float(own.log_mass.sum()) - 0.5 * (inner + q.log_volume)
-        return Approximation(sites, q, points, probabilities, evidence, math.inf), own
+        evidence = float(moments.log_mass.sum()) - 0.5 * (inner + q.log_volume)
+        return Approximation(sites, q, points, probabilities, evidence, math.inf), moments
 
-    result, own = evaluated()
+    result, moments = evaluated()
     damping = _DAMPING
     for _ in range(_ROUNDS):
         q, before = result.normal, result
-        sites = _moved(sites, q, own, damping)
-        result, own = evaluated()
+        sites = _moved(sites, q, moments, damping)
+        result, moments = evaluated()
         change = max(
             float((np.abs(result.normal.mean - q.mean) / np.sqrt(q.variance)).max()),
             float(np.abs(np.log(result.normal.variance / q.variance)).max()),
@@ -146,12 +146,12 @@ def approximate(
     return result
 
 
-def _moved(sites: Sites, q: Normal, own: Tilted, damping: float) -> Sites:
+def _moved(sites: Sites, q: Normal, moments: Tilted, damping: float) -> Sites:
     """Sites nearer to those that give q the tilted means and variances."""
-    precision = sites.precision + damping * (1 / own.variance - 1 / q.variance)
-    shift = sites.shift + damping * (own.mean / own.variance - q.mean / q.variance)
+    precision = sites.precision + damping * (1 / moments.variance - 1 / q.variance)
+    shift = sites.shift + damping * (moments.mean / moments.variance - q.mean / q.variance)
     least = _LEAST / q.variance
-    shift = np.where(precision < least, shift + (least - precision) * own.mean, shift)  # which keeps the mean
+    shift = np.where(precision < least, shift + (least - precision) * moments.mean, shift)  # which keeps the mean
     return Sites(np.maximum(precision, least), shift)
 
 

@@ -63,7 +63,7 @@ class Search:
         return np.array(ends).reshape(-1, 2)
 
     def at(self, vector: np.ndarray) -> Any:
-        """The approximation at a vector: `LaplaceMode` or `Moments`."""
+        """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
         n = len(self.joint.parameters)
@@ -137,7 +137,7 @@ class Sample(NamedTuple):
     weights: np.ndarray
 
 
-class Maximum(NamedTuple):
+class SearchMaximum(NamedTuple):
     """The end of a search; `converged` if the remaining step is small in deviations of the posterior."""
 
     vector: np.ndarray
@@ -145,11 +145,11 @@ class Maximum(NamedTuple):
     converged: bool
 
 
-def maximised(search: Search) -> Maximum:
+def maximised(search: Search) -> SearchMaximum:
     """The mode of the posterior of hyperparameters."""
     start = search.start
     if not start.size:
-        return Maximum(start, search.log_posterior(start), True)
+        return SearchMaximum(start, search.log_posterior(start), True)
     result = _maximum(search.negative, start, search.box)
     if result.value <= -_IMPOSSIBLE:
         raise ValueError(
@@ -159,7 +159,7 @@ def maximised(search: Search) -> Maximum:
     return result
 
 
-def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> Maximum:
+def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> SearchMaximum:
     """The maximum of a function, from its negative with the gradient, within a box.
 
     The function is divided by the norm of its gradient at the start: else the first step is as long as the
@@ -178,7 +178,7 @@ def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.n
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
     converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
-    return Maximum(result.x, -float(result.fun) * unit, converged)
+    return SearchMaximum(result.x, -float(result.fun) * unit, converged)
 
 
 class JointMaximum(NamedTuple):
@@ -215,7 +215,7 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
 
 
-def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
+def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point], Sample, float]:
     """Points that represent the posterior, all weighted samples, and the logarithm of the integral over them.
 
     Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
@@ -271,7 +271,7 @@ def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     return np.array([search.log_posterior(v) if ok else -math.inf for v, ok in zip(vectors, inside, strict=True)])
 
 
-def _root(search: Search, top: Maximum) -> np.ndarray:
+def _root(search: Search, top: SearchMaximum) -> np.ndarray:
     """A root of the covariance of a normal distribution with the curvature at the mode."""
     p, box = top.vector.size, search.box
     hessian = np.empty((p, p))

@@ -48,7 +48,7 @@ class JointPrior:
         return Normal(a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume)
 
 
-class Moments(NamedTuple):
+class JointMoments(NamedTuple):
     """The normal approximation for known hyperparameters."""
 
     z: np.ndarray
@@ -65,9 +65,9 @@ class Moments(NamedTuple):
 
 
 def approximation(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Moments | None = None,
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: JointMoments | None = None,
     *, sites: Sites | None = None, enough: float = _ENOUGH,
-) -> Moments:  # fmt: skip
+) -> JointMoments:  # fmt: skip
     """The approximation at a vector of coordinates, from the sites of another, or those given."""
     if sites is None:
         sites = independent_sites(data.responses, likelihood, 3 * data.unit)
@@ -76,10 +76,10 @@ def approximation(
     sites = Sites(np.maximum(sites.precision, _LEAST * sites.precision.max()), sites.shift)
     prior = JointPrior(joint, joint.prior(vector))
     result = approximate(prior, data.responses, likelihood, sites, enough=enough)
-    return Moments(prior.mean, prior.factor, result)
+    return JointMoments(prior.mean, prior.factor, result)
 
 
-def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: Moments) -> np.ndarray:
+def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: JointMoments) -> np.ndarray:
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     slopes = [
         0.5 * (each.log_determinant - float(at.z @ (each.precision @ at.z)) - at.factor.trace(each.precision))
@@ -89,6 +89,6 @@ def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarra
     return np.array(slopes)
 
 
-def coefficient_gradient(joint: Joint, design: np.ndarray, at: Moments) -> np.ndarray:
+def coefficient_gradient(joint: Joint, design: np.ndarray, at: JointMoments) -> np.ndarray:
     """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
     return np.asarray(design.T @ at.approximation.weights)

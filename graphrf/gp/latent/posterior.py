@@ -14,7 +14,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
 from graphrf.gp.terms.axis import Extension
 from graphrf.gp.terms.joint import Joint, JointFactor
-from graphrf.gp.terms.layout import Layout
+from graphrf.gp.terms.layout import VariableLayout
 from graphrf.gp.terms.term import BoundTerm
 
 
@@ -79,7 +79,7 @@ class PredictedRows(NamedTuple):
 
 def _own_factor(extension: Extension) -> JointFactor:
     """The factor of the precision of new variables."""
-    layout = Layout.of([extension.precision, abs(extension.new).T @ abs(extension.new)])
+    layout = VariableLayout.of([extension.precision, abs(extension.new).T @ abs(extension.new)])
     kept, places = layout.places(extension.precision)
     lower = np.zeros(layout.keys.size)
     lower[places] = extension.precision.data[kept]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf.gp.terms.layout import Layout, Rows
+from graphrf.gp.terms.layout import PatternRows, VariableLayout
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 
@@ -53,7 +53,7 @@ class Joint:
         self.constraints = self._constraints()
         self._rows = tuple(rows)
         start = self.vector([parameter.start for parameter in self.parameters])
-        self.layout = Layout.of([self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)])
+        self.layout = VariableLayout.of([self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)])
         self.a, self.observed = rows[0], self.layout.rows(rows[0])
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
@@ -131,7 +131,7 @@ class Joint:
 class JointFactor:
     """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the layout."""
 
-    def __init__(self, layout: Layout, lower: np.ndarray, constraints: sp.csr_array) -> None:
+    def __init__(self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array) -> None:
         self.layout, self._c = layout, constraints
         self._factor = layout.factor(lower)
         self._v = self._factor.solve(constraints.toarray().T)
@@ -154,7 +154,7 @@ class JointFactor:
         whole = float(inverse[places] @ other.data[kept])
         return whole - float(np.sum(self._inverse * (self._v.T @ (other @ self._v))))
 
-    def variances(self, rows: Rows) -> np.ndarray:
+    def variances(self, rows: PatternRows) -> np.ndarray:
         """The diagonal of R S R^T."""
         inverse = self._factor.selected_inverse() * self.layout.twice
         held = rows.matrix @ self._v

@@ -14,7 +14,7 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
 
-class Rows(NamedTuple):
+class PatternRows(NamedTuple):
     """Rows R for variances or weights."""
 
     matrix: sp.csr_array
@@ -22,7 +22,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class VariableLayout:
     """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination."""
 
     elimination: Elimination
@@ -34,7 +34,7 @@ class Layout:
     _known: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, matrices: Sequence[sp.csr_array]) -> Layout:
+    def of(cls, matrices: Sequence[sp.csr_array]) -> VariableLayout:
         """The layout of sums of matrices with these patterns."""
         n = matrices[0].shape[0]
         pattern = sp.csr_array((n, n))
@@ -69,7 +69,7 @@ class Layout:
             self._known[key] = kept, self._found(a[kept], b[kept])
         return self._known[key]
 
-    def rows(self, matrix: sp.csr_array) -> Rows:
+    def rows(self, matrix: sp.csr_array) -> PatternRows:
         """Rows any two of whose columns have an entry; KeyError if the pattern lacks one."""
         m = matrix.shape[0]
         counts = np.diff(matrix.indptr).astype(np.int64)
@@ -82,7 +82,7 @@ class Layout:
         kept = a >= b
         places = self._found(a[kept], b[kept])
         data = (matrix.data[first] * matrix.data[second])[kept]
-        return Rows(matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m)))
+        return PatternRows(matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m)))
 
     def _found(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         """The places of entries of the lower triangle."""

@@ -84,9 +84,9 @@ architecture: $(READY)
 
 lint: style types architecture
 
-# The site, into out/site; warnings, and links that lead nowhere, are errors.
+# The site, into out/site; warnings, and links that lead nowhere, are errors (with --quiet, mkdocs would not count them).
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 tests: $(READY)
 	$(PYTEST) -m "not more and not full" --durations=10 $(LEFT_OUT) $(EVERYTHING)

@@ -307,7 +307,7 @@ def test_disease_mapping_prints_coefficients_and_draws(printed, tmp_path):
     assert path.stat().st_size > 10_000
 
 
-@pytest.mark.full  # a minute; docs/tutorials/areas_through_years.md makes the same calls
+@pytest.mark.full  # a minute; docs/tutorials/disease_mapping.md makes the same calls
 def test_areas_through_years_compares_models_and_draws(printed, tmp_path):
     for library in ("geopandas", "libpysal"):
         pytest.importorskip(library)

@@ -272,7 +272,7 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     objective : {"gram", "pagerank"}
         What varies least: Gram matrices of features, or PageRank scores from end points. For PageRank from visits
         take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a permutation reaches,
-        and that of "pagerank" is up to 5 % above it (`docs/pagerank_couplings.md`).
+        and that of "pagerank" is up to 5 % above it (`docs/reproduction.md`).
 
     Returns
     -------

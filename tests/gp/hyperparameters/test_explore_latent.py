@@ -153,11 +153,11 @@ def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, norma
         assert point.amplitude * variance == pytest.approx(0.5, rel=1e-9)
     mode = _fit(karate, output_scale=0.5, hyperparameters="mode", numerics=grf.gp.Numerics(normalize=normalize))
     variance = np.diag(mode.kernel_.dense(karate)).mean() if normalize else 1.0
-    assert mode._given.amplitude * variance == pytest.approx(0.5, rel=1e-6)
+    assert mode._fitted.amplitude * variance == pytest.approx(0.5, rel=1e-6)
 
 
 def test_routes_have_the_same_points(karate):
-    series, precision = (_fit(karate, method=method)._given.points for method in ("series", "precision"))
+    series, precision = (_fit(karate, method=method)._fitted.points for method in ("series", "precision"))
     assert len(series) == len(precision) > 1
     for one, other in zip(series, precision, strict=True):
         assert one.kernel.lengthscale == pytest.approx(other.kernel.lengthscale, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Which engine runs on which device: checks at the door, and torch imported only where it is needed."""
+"""Engines and devices: checks of arguments, and torch imported only where it is needed."""
 
 from __future__ import annotations
 

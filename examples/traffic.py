@@ -200,7 +200,7 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "exact GP, diffusion": exact,
         "GraphGPRegressor": regressor(),
         "the same, Matern": regressor(kernel="matern"),
-        "the same, 16 walks": regressor(method="features", sampler=walks),
+        "the same, 16 walks": regressor(method="features", numerics=grf.gp.Numerics(sampler=walks)),
         "Matern field": field,
     }
     print(f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}")

@@ -38,7 +38,7 @@ from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
 PREDICTIVES = ("mode", "integrated")

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf.gp import ExactGraphGP
 from tests.support.real_data import needs_data
-
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-
-
-def _draw(graph, n, seed, p=1):
-    rng = np.random.default_rng(seed)
-    nodes = np.sort(rng.choice(graph.n_nodes, n, replace=False))
-    signal = grf.Diffusion(2.0).dense_root(graph) @ rng.standard_normal((graph.n_nodes, p))
-    return nodes, 1.0 + signal[nodes] + 0.1 * rng.standard_normal((n, p))
 
 
 @pytest.fixture
@@ -32,13 +20,7 @@ def task(example, grid):
 
 
 def test_the_exact_posterior_is_that_of_the_exact_process(task):
-    fixed = {
-        "kernel": task.kernel,
-        "numerics": grf.gp.Numerics(normalize=False),
-        "optimize": False,
-        "output_scale": 1.5,
-        "noise": 0.05,
-    }
+    fixed = {"kernel": task.kernel, "normalize": False, "optimize": False, "output_scale": 1.5, "noise": 0.05}
     gp = ExactGraphGP(task.graph, mean="zero", **fixed).fit(task.train, task.y_train - 0.25)
     mean, covariance = gp.predict(task.test, return_cov=True)
     np.testing.assert_allclose(task.mean, 0.25 + mean, atol=1e-10)
@@ -59,24 +41,6 @@ def test_scores_are_those_of_dense_matrices(example, task):
     assert score.kl > 0.1
 
 
-def test_budgets_stay_within_their_nonzeros(example, task):
-    protocol = example("_gp_protocol")
-    for name, sampler in protocol.rivals(task, 16, nonzeros=30.0).items():
-        if name.startswith(("compressed", "cut")):
-            phi = grf.sample_features(task.graph, sampler, seed=0).matrix(task.kernel)
-            assert 20 < phi.nnz / 144 <= 30
-
-
-def test_training_on_walks_finds_a_likely_model(example, grid):
-    nodes, y = _draw(grid, 100, seed=4)
-    model = example("_gp_protocol").train_on_walks(grid, nodes, y[:, 0], "constant", 0.1, seed=0)
-    best = ExactGraphGP(grid).fit(nodes, y[:, 0])
-    # Walks so few are a prior with a nugget: a shorter lengthscale is likely, but of the same order.
-    assert 0.3 < model.kernel.lengthscale / best.kernel_.lengthscale < 1.5
-    assert 0.3 < model.amplitude / (best.output_scale_ / best.mean_variance_) < 3
-    assert abs(model.constant - best.mean_) < 0.5
-
-
 def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
     graph = grf.from_edges([0, 0, 1, 3], [1, 2, 2, 4], [1.0, 3.0, 1.0, 1.0], n_nodes=6)
     y = np.array([[1.0], [2.0], [6.0]])
@@ -85,28 +49,14 @@ def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
 
 
 @needs_data
-def test_speeds_of_the_week_are_rebuilt_from_residuals(example):
-    week = example("traffic").los_angeles_week()
-    speeds = grf.datasets.load("metr-la").extra["speeds"]
-    rebuilt = week.past + week.deviations[:, None] * week.residuals
-    np.testing.assert_allclose(rebuilt, speeds[5 * 288 : 7 * 288 : 3].T, rtol=1e-12)
-    assert week.past.shape == (207, 192)
-
-
-@needs_data
-def test_quick_runs_print_what_the_documentation_shows(example, monkeypatch, capsys, tmp_path):
-    def run(script, *options):
-        monkeypatch.setattr(sys, "argv", [script, *options])
-        example(script).main()
-        return capsys.readouterr().out.splitlines()
-
+def test_quick_runs_print_what_the_documentation_shows(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "meshes.svg"
-    lines = run("mesh_normals", "--quick", "--out", str(picture))
+    lines = printed("mesh_normals", "--quick", "--out", str(picture)).splitlines()
     assert "<svg" in picture.read_text(encoding="utf-8")
     target = next(line for line in lines if line.startswith("compressed, auto:"))
     assert float(target.split("; KL ")[1].split()[0]) < 1.0  # per cent of the KL of sigma-coupled walks
-    lines = run("traffic", "--quick")
+    lines = printed("traffic", "--quick").splitlines()
     errors = {line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]}
     # which averages over kernels that predict as well
     assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.02)

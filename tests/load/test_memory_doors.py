@@ -117,8 +117,8 @@ def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(lap
 
 def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, tmp_path, monkeypatch):
     (tmp_path / "edges.txt").write_text("0 1\n")
-    monkeypatch.setattr("graphrf.sampling.job.available_memory", lambda: 10)
-    monkeypatch.setattr("graphrf._base.files.foreign.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf.sampling.task.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf._base.files.untrusted.available_memory", lambda: 10)
     calls = [
         lambda **bound: grf.sample_features(path, grf.RandomWalks(2), **bound),
         lambda **bound: grf.load_graph(tmp_path / "edges.txt", **bound),

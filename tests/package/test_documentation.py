@@ -80,13 +80,6 @@ def test_a_name_that_is_not_shown_is_found(monkeypatch):
     assert "forgotten" in public() - set(shown()) - ELSEWHERE
 
 
-def test_headings_of_docstrings_are_lines_of_their_own():
-    joined = re.compile(r"^ *[A-Z][a-z]+ -{4,} ", re.MULTILINE)
-    assert joined.search("    Notes ----- Time")
-    for path in sorted((ROOT / "graphrf").rglob("*.py")):
-        assert not joined.search(path.read_text(encoding="utf-8")), path
-
-
 @pytest.mark.parametrize(
     "page", sorted(str(path.relative_to(ROOT)) for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
 )
@@ -147,17 +140,3 @@ def test_every_card_of_the_gallery_has_a_page(notebooks):
     page = notebooks._page_of(cards[0], ROOT / cards[0]["script"], "road_posterior")
     for name in ("mean_and_deviation", "_figures", "_options"):  # a copy can import what it needs
         assert f'title="examples/{name}.py"\n{(ROOT / "examples" / name).with_suffix(".py").read_text()}' in page
-
-
-def test_sources_are_found_where_they_are():
-    pytest.importorskip("mkdocs")
-    sources = hook("sources")
-    for name, words in {
-        "graphrf.GraphGPRegressor": "class GraphGPRegressor",
-        "graphrf.gp.GraphGPRegressor.predict": "@needs_memory",
-        "graphrf.Graph.n_nodes": "@",
-        "graphrf.sample_features": "def sample_features",
-    }.items():
-        file, line = sources._place(name)
-        assert words in (ROOT / file).read_text().splitlines()[line - 1]
-    assert sources._place("graphrf.nowhere") is None

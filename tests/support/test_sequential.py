@@ -201,7 +201,7 @@ def test_mean(case):
 """
 
 
-def test_a_session_fails_if_its_levels_exceed_the_total_on_all_workers_together(tmp_path: Path) -> None:
+def test_a_session_fails_if_the_levels_of_its_workers_exceed_the_total(tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     session = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.support.false_alarms", "-p",

@@ -31,7 +31,7 @@ def demo(
     started = time.perf_counter()
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
-    from graphrf._base.files.whole import require_writable
+    from graphrf._base.files.atomic import require_writable
 
     if figures:
         import graphrf.plot

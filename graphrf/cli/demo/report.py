@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphrf._base.files.whole import atomic_write
+from graphrf._base.files.atomic import atomic_write
 from graphrf._base.version import __version__
 from graphrf.cli.demo.parts import GramPart, InterpolationPart, PageRankPart, Part, Settings, TimePart
 from graphrf.cli.demo.words import Section, section

@@ -59,7 +59,7 @@ def check_output(output: str | None, inputs: Sequence[str] = (), endings: Sequen
     """Raise, before any work is done, where the output cannot be written or is one of the inputs."""
     if output is None or (output == "-" and ".csv" in endings):
         return
-    from graphrf._base.files.whole import file_path, require_writable
+    from graphrf._base.files.atomic import file_path, require_writable
 
     path = file_path(output, "-o")
     if path.suffix.lower() not in endings:
@@ -89,8 +89,8 @@ def echo(text: str) -> None:
 
 
 def _write(result: Result, path: Path) -> None:
+    from graphrf._base.files.atomic import atomic_write
     from graphrf._base.files.npz import write_arrays
-    from graphrf._base.files.whole import atomic_write
 
     with atomic_write(path, "-o") as file:
         kind = path.suffix.lower()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, read_record, write_record
 from graphrf.gp.files.objects import decoded, encoded
 from graphrf.gp.files.saved import Saved, decoded_names
 from graphrf.gp.latent.posterior import Gaussian, conditioned
@@ -90,7 +90,7 @@ class SavedModel:
         from graphrf.gp.latent.exploration import Sample
 
         path = checks.path("path", path)
-        with whole_file(path, f"{cls.__name__}.save"):
+        with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, _FORMAT)
             shared = _Shared(
                 [

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf._base.files.foreign import listed
+from graphrf._base.files.untrusted import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
@@ -158,7 +158,7 @@ class MetricGraph:
         """
         if isinstance(places, Places):
             return places
-        places = checks.plain("places", places)
+        places = checks.to_array_like("places", places)
         if tables.is_table(places):
             rows = tables.places_of_table(places)
             return self._alike(rows, len(rows[0])) if rows else self._listed(rows)

@@ -249,7 +249,7 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
                 "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
             )
         return np.zeros((n_nodes, 0))
-    mean = checks.plain("mean", mean)
+    mean = checks.to_array_like("mean", mean)
     array = _numbers("mean", mean, "be 'constant', 'zero', or an array of covariates at all nodes")
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
         raise checks.value_error(

@@ -25,7 +25,7 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import longest_lengthscale
 from graphrf.operators.factor import units
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.operators.series.chebyshev_sums import Steps, reached_rows
+from graphrf.operators.series.chebyshev_sums import RecurrenceSteps, reached_rows
 from graphrf.operators.series.walk_operator import doubled_matrix, renumbered_matrix
 
 # Chebyshev terms below the first share of the largest value are not worth a larger table. Of those that the table
@@ -198,7 +198,9 @@ class SeriesGram:
                     low, high = int(rows.min()), int(rows.max()) + 1
                     before, now = (np.zeros((self._doubled.shape[0], rows.size)) for _ in range(2))
                     now[rows, np.arange(rows.size)] = 1.0
-                with Steps(self._doubled, now.shape[1], 1) as steps:  # blocks are on threads of their own
+                with RecurrenceSteps(
+                    self._doubled, now.shape[1], 1
+                ) as steps:  # blocks are on threads of their own
                     for k in range(first, first + _TABLE_CHUNK):
                         chunk[k - first][:, columns] = now[self._rows]
                         low, high = min(low, int(self._bounds[0][low])), max(high, int(self._bounds[1][high - 1]))

@@ -119,7 +119,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             "times",
             "must be given, a time for each row of Y (hours, or dates); a data frame has them in its index",
         )
-    array = np.asarray(checks.plain("Y", values))
+    array = np.asarray(checks.to_array_like("Y", values))
     if array.dtype.kind not in "biuf":
         raise checks.type_error(
             "Y",
@@ -244,7 +244,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     positions = given_nodes(graph, nodes)
     rows = Rows(positions.size, *labels_of(nodes), list)
     times, y = rows.taken("times", times), rows.taken("y", y)
-    values = np.asarray(checks.plain("y", y))
+    values = np.asarray(checks.to_array_like("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
     stamps, dates, _ = _read(times)

@@ -54,7 +54,7 @@ class TorchFeatureFactor(TorchFactor):
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
         rows = features.device_rows(device)
-        walkers = torch.from_numpy(features.frame.walkers).to(device)
+        walkers = torch.from_numpy(features.info.walkers).to(device)
         self._set(rows.record, rows.roots, walkers, features.n_nodes, dtype)
 
     def _set(

@@ -149,8 +149,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         lengthscale_constraint: Interval | None = None,
     ) -> None:
         if kernel is None:
-            frame = getattr(source, "frame", None)
-            kernel = Diffusion(laplacian=getattr(frame, "laplacian", "normalized"))
+            info = getattr(source, "info", None)
+            kernel = Diffusion(laplacian=getattr(info, "laplacian", "normalized"))
         require_kernel(kernel)
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):

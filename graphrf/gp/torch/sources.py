@@ -18,9 +18,9 @@ from graphrf.features.device_record import device_row_numbers
 from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
 from graphrf.features.matrix import step_squares
 from graphrf.features.rows import row_numbers
+from graphrf.features.sample_info import SampleInfo
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
@@ -69,7 +69,7 @@ class RemoteFeatures(Protocol):
     """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
 
     # What their rows share.
-    frame: Frame
+    info: SampleInfo
 
     @property
     def nodes(self) -> np.ndarray:
@@ -88,17 +88,17 @@ class _TorchSampledSource(TorchSource):
     What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
     """
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame.laplacian, frame.scale)
-        self._size = frame.max_length + 1
-        self._frame = frame
+    def __init__(self, info: SampleInfo) -> None:
+        super().__init__(info.laplacian, info.scale)
+        self._size = info.max_length + 1
+        self._info = info
         self._squares: np.ndarray | None = None
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            found = bounds.suitability_warnings(self._frame, kernel, f)
+            found = bounds.suitability_warnings(self._info, kernel, f)
             self._warned = bool(found)
             for warning in found:
                 warn(warning)
@@ -124,7 +124,7 @@ class TorchFeatureSource(_TorchSampledSource):
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
-        super().__init__(features.frame)
+        super().__init__(features.info)
         self._features = features
         if features.on_device:
             there = torch.from_numpy(f).to(features.device)
@@ -155,18 +155,18 @@ class TorchFeatureSource(_TorchSampledSource):
             return TorchFeatureFactor(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
         rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
-            features = Features(features.frame, features.nodes[rows], features.record.take(rows))
+            features = Features(features.info, features.nodes[rows], features.record.take(rows))
         if device.type != "cpu":
             return TorchFeatureFactor(features, device, dtype)
         # values of the model's type: products of mixed types would convert them each time
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
-        return HostFactor(FeatureFactor(replace(features.frame, dtype=plain), features.nodes, features.record))
+        return HostFactor(FeatureFactor(replace(features.info, dtype=plain), features.nodes, features.record))
 
     def _mean_squares(self) -> np.ndarray:
         """M in one pass over pairs of an entry's visits; of a device's record it is made there."""
         features = self._features
         if not features.on_device:
-            return step_squares(features.frame, features.nodes, features.record)
+            return step_squares(features.info, features.nodes, features.record)
         return np.asarray(self._on_device().mean_squares().cpu().numpy())
 
     def _on_device(self) -> TorchFeatureFactor:
@@ -182,8 +182,8 @@ class TorchRemoteSource(_TorchSampledSource):
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
-        f = bounds.checked_modulation(features.frame, kernel)
-        super().__init__(features.frame)
+        f = bounds.checked_modulation(features.info, kernel)
+        super().__init__(features.info)
         warn_of_diagonal(features.nodes, features.factor().diagonal(f), kernel, self.scale)
         self._features = features
 

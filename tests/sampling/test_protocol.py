@@ -7,7 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.protocol import PreparedSampler
 from tests.distributed.helpers import require_same
 
 KERNEL = grf.Diffusion(1.0)

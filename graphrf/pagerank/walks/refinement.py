@@ -1,4 +1,4 @@
-"""PageRank by walks until it is good enough: batches that grow, with the error that they state."""
+"""PageRank by growing batches of walks, with estimates of the error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graphrf.pagerank.walks.batches import BatchMean
 from graphrf.pagerank.walks.runs import Walks
 from graphrf.sampling.walks.lengths import Stratified
 
-# Batches before the stated error is trusted: three degrees of freedom at every node.
+# Minimum number of batches for an estimate of the error: three degrees of freedom at every node.
 _FEWEST = 4
-# Batches of one size before they grow: a batch ten times as large costs a pool little more.
+# Maximum number of batches of one size, since a pool ten times as large costs little more.
 _MOST = 16
-# Growth of the batches from one stage to the next.
+# Maximum growth of the batches from one stage to the next.
 _MOST_GROWTH = 64
 # A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against 16).
 FEWEST_STRATIFIED = 4
@@ -24,7 +24,7 @@ FEWEST_STRATIFIED = 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores and standard errors, shape (N,), of `n_batches` batches; their stated L1 error; the cost in all."""
+    """Scores and standard errors, shape (N,), of `n_batches` batches; estimated L1 error; total cost."""
 
     scores: np.ndarray
     stderr: np.ndarray | None
@@ -35,13 +35,12 @@ class Estimate:
 
 
 def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Iterator[Estimate]:
-    """Ever better estimates: each states an error below those before it. Ends before `max_walks` a source.
+    """Estimates with decreasing error, with at most `max_walks` walks a source.
 
-    Batches of `n_walks` walks per source are run in stages. A stage has 4 to 16 batches of equal size, and the
-    scores and errors are those of one stage: batches of different size would need weights that depend on how fast
-    a pool's error falls with its size. The next stage has larger batches, sized to reach `tol` with 4 of them if
-    the error falls as the square root of the walks (as their number, for pools), at most 64 times as large;
-    4 times if `tol` is 0.
+    Batches of `n_walks` walks per source are run in stages of 4 to 16 batches of equal size. Scores and errors are
+    those of one stage, since weights of batches of different size would depend on the convergence of pools. The
+    next stage has batches sized to reach `tol` with 4 of them if the error decreases like the inverse root of the
+    walks (for pools, like the inverse), at most 64 times as large; 4 times if `tol` is 0.
     """
     law = walks.law
     group = FEWEST_STRATIFIED if isinstance(law, Stratified) else walks.group
@@ -73,7 +72,7 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
                 needed = n_batches * (error / tol) ** 2
                 most = math.ceil(needed) if needed <= _MOST else n_batches
         if tol > 0:
-            # Pools gain nearly in proportion to their size.
+            # The error of pools is nearly inversely proportional to their size.
             ratio = error / tol
             growth = min(math.ceil(ratio if law is None else ratio**2 * n_batches / _FEWEST), _MOST_GROWTH)
         else:

@@ -30,8 +30,8 @@ class FeatureKernel(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
-    """The settings of features and what their rows need of the graph; it belongs to no row.
+class SampleInfo:
+    """The settings of features and the properties of the graph that their rows need; the same for all rows.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class Frame:
     scale : float
         The graph's scale of that Laplacian.
     complete : bool
-        Whether the distribution of lengths reaches every step that matters (no fixed end, as `Truncated` has).
+        True if the distribution of lengths reaches every step that matters (no fixed end, as `Truncated` has).
     seed : int
     dtype : numpy.dtype
-        Of the matrices that are made of the record.
+        Type of the matrices of the features.
     description : dict
         The sampler's settings.
     survival : ndarray, shape (L + 1,)
@@ -55,7 +55,7 @@ class Frame:
     degrees : ndarray, shape (N,), or None
         The load d of every node; None where all are 1 (combinatorial).
     of_powers : bool
-        Whether records hold values of powers (float32), not visits of walks (uint16).
+        True if records hold values of powers (float32), not visits of walks (uint16).
     """
 
     n_nodes: int
@@ -71,7 +71,7 @@ class Frame:
     of_powers: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        return {part.name: getattr(self, part.name) for part in fields(self)}  # without what is made of them
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # without cached properties
 
     @property
     def max_length(self) -> int:
@@ -94,13 +94,14 @@ class Frame:
         return self.survival * self.n_walks
 
     def n_steps(self, record: Record | DeviceRecord) -> int:
-        """Steps of rows' walks, where every step and every start left one visit; multiply-adds of powers."""
+        """Total steps of the walks of a record; multiply-adds of powers."""
         if record.work is not None:
+            # every step, and every start of a walk, is one visit
             return int(record.work.sum())
         return record.total_count() - self.n_walks * record.n_rows
 
     def load(self, f: np.ndarray) -> np.ndarray:
-        """f_k / (m S(k)) of every step, float64, shape (L + 1,); what f lacks at its end counts as zero."""
+        """f_k / (m S(k)) of every step, float64, shape (L + 1,); missing entries at the end of f count as zero."""
         f = np.asarray(f, dtype=np.float64)
         load = np.zeros(self.survival.size)
         used = min(load.size, f.size)
@@ -109,7 +110,7 @@ class Frame:
 
     @cached_property
     def degree_roots(self) -> np.ndarray:
-        """sqrt(d) of every node, or an empty array where all loads are 1; not to be written to."""
+        """sqrt(d) of every node, or an empty array if all loads are 1; read-only by convention."""
         return np.zeros(0) if self.degrees is None else np.sqrt(self.degrees)
 
     def modulation(self, kernel: FeatureKernel) -> np.ndarray:
@@ -133,13 +134,13 @@ class Frame:
                 )
         return kernel.modulation(self.max_length + 1, scale=self.scale)
 
-    def is_of_same_matrix(self, other: Frame) -> bool:
+    def is_of_same_matrix(self, other: SampleInfo) -> bool:
         """True if both have the same number of nodes, and the same Laplacian and scale of the walk matrix."""
         mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
         return mine == its
 
     def settings_shown(self) -> list[tuple[str, Any]]:
-        """The rows of a table for notebooks that say how features were drawn."""
+        """The rows of a table for notebooks: the sampler and its settings."""
         settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
         return [
             ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
@@ -148,3 +149,44 @@ class Frame:
             ("precision", str(self.dtype)),
             ("seed", str(self.seed)),
         ]
+
+
+class SampleProperties:
+    """Properties of features that are those of their `SampleInfo`."""
+
+    info: SampleInfo
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the graph."""
+        return self.info.n_nodes
+
+    @property
+    def n_walks(self) -> int:
+        """Walks from each node; 1 for powers."""
+        return self.info.n_walks
+
+    @property
+    def laplacian(self) -> str:
+        """The Laplacian whose walk matrix was used."""
+        return self.info.laplacian
+
+    @property
+    def seed(self) -> int:
+        """Seed of the samples."""
+        return self.info.seed
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the feature matrices."""
+        return self.info.dtype
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The sampler's settings."""
+        return self.info.description
+
+    @property
+    def max_length(self) -> int:
+        """The longest possible walk, or the highest power."""
+        return self.info.max_length

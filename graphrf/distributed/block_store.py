@@ -13,9 +13,9 @@ from distributed import Client, Future
 
 from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
-from graphrf.distributed.blocks import Group, each
+from graphrf.distributed.blocks import BlockGroup, each
 from graphrf.distributed.client import Worker, repeated, settled, workers
-from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.shared_object import SharedObject
 
 Result = TypeVar("Result")
 
@@ -51,7 +51,7 @@ class Blocks(ABC):
         """The futures of all blocks that these are made from, and their own."""
         return self.futures
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[BlockGroup]:
         """The blocks by the worker that holds them, those under way together at most a quarter of its memory.
 
         Dask may have written blocks to disk, from where those of a group come back all at once.
@@ -79,7 +79,7 @@ class Blocks(ABC):
                     held = sizes.get(keys[number], 0)
                 together[-1].append(number)
             threads = max(1, worker.threads // len(together))
-            groups += [Group(address, some, threads) for some in together]
+            groups += [BlockGroup(address, some, threads) for some in together]
         return groups
 
     @cached_property
@@ -94,7 +94,7 @@ class Blocks(ABC):
         return self._sizes
 
     def submitted(
-        self, function: Callable[..., Any], groups: Sequence[Group], parts: Sequence[Any] = (), **shared: Any
+        self, function: Callable[..., Any], groups: Sequence[BlockGroup], parts: Sequence[Any] = (), **shared: Any
     ) -> list[Future[Any]]:
         """A future for each group: `function(group, blocks, part, **shared)`, part None without any."""
         futures = self.futures
@@ -126,7 +126,7 @@ class Blocks(ABC):
                 results[number] = result
         return results
 
-    def sent(self, groups: Sequence[Group], parts: Sequence[Any]) -> list[Future[Any]]:
+    def sent(self, groups: Sequence[BlockGroup], parts: Sequence[Any]) -> list[Future[Any]]:
         """A future of each part, on the worker of its group."""
 
         async def send() -> list[Future[Any]]:
@@ -176,11 +176,11 @@ class MadeBlocks(Blocks):
     function : callable
         From one element of each of the parts, and what is shared by name, to a block.
     *parts : sequences, or Blocks, of equal length
-    **shared : Parcel
+    **shared : SharedObject
     """
 
     def __init__(
-        self, client: Client, function: Callable[..., Any], *parts: Sequence[Any] | Blocks, **shared: Parcel
+        self, client: Client, function: Callable[..., Any], *parts: Sequence[Any] | Blocks, **shared: SharedObject
     ) -> None:
         self.client = client
         self._function = function
@@ -236,7 +236,7 @@ class MadeBlocks(Blocks):
                 self._futures[number] = future
 
     def _submitted(self, numbers: Sequence[int]) -> list[Future[Any]]:
-        shared: dict[str, Any] = {name: parcel.delivered(self.client) for name, parcel in self._shared.items()}
+        shared: dict[str, Any] = {name: each.delivered(self.client) for name, each in self._shared.items()}
         parts = [part.futures if isinstance(part, Blocks) else part for part in self._parts]
         there = workers(self.client)
         ends = np.cumsum([worker.threads for worker in there])

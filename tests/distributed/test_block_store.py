@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphrf.distributed import placement
+from graphrf.distributed import block_store
 from graphrf.distributed.client import Worker
 
 LIMIT = 2**20
 
 
-class _Fixed(placement.Blocks):
+class _Fixed(block_store.Blocks):
     """Blocks of given sizes on given workers, with nothing behind them."""
 
     def __init__(self, sizes, where):
@@ -39,8 +39,8 @@ class _Fixed(placement.Blocks):
 def two_workers(monkeypatch):
     """Workers of four threads and one, of which the first has little memory, the other no limit."""
     there = [Worker("small", 4, LIMIT), Worker("large", 1, None)]
-    monkeypatch.setattr(placement, "workers", lambda client: there)
-    monkeypatch.setattr(placement, "settled", lambda *arguments: None)
+    monkeypatch.setattr(block_store, "workers", lambda client: there)
+    monkeypatch.setattr(block_store, "settled", lambda *arguments: None)
     return there
 
 
@@ -77,7 +77,7 @@ def test_blocks_too_large_for_a_share_go_alone():
 
 def test_a_worker_without_a_limit_has_one_group():
     (group,) = _groups([2**50] * 9, [("large",)] * 9)
-    assert group == placement.Group("large", list(range(9)), 1)
+    assert group == block_store.BlockGroup("large", list(range(9)), 1)
 
 
 def test_a_block_with_copies_is_worked_on_once():

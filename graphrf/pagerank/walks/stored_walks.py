@@ -1,24 +1,24 @@
-"""Walks that are kept, so that PageRank can follow an edit: counts, and which sources met each node."""
+"""Counts of walks, and the sources whose walks met each node, stored for updates after an edit of the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from graphrf._base.compiled import njit
 from graphrf.graph.graph import Graph
-from graphrf.pagerank.walks.runs import Counted, Walks, batch_counts
+from graphrf.pagerank.walks.runs import Counted, Walks
 from graphrf.sampling.updated import changed_rows, require_same_nodes
 from graphrf.sampling.walks.transitions import graph_transitions
 
 
 @dataclass(frozen=True, eq=False)
 class Visitors:
-    """Which sources' walks met each node, or did before an edit: too many cost time, but change nothing.
+    """Sources whose walks met each node, or did before an edit; unneeded ones cost time, but have no effect.
 
-    Those of node v are `sources[pointer[v] : pointer[v + 1]]`, and `later[1]` where `later[0]` is v; uint32.
+    The sources of node v are `sources[pointer[v] : pointer[v + 1]]`, and those of `later[1]` where `later[0]` is
+    v; uint32.
     """
 
     pointer: np.ndarray
@@ -27,7 +27,7 @@ class Visitors:
 
     @classmethod
     def of(cls, trails: list[np.ndarray], n_nodes: int) -> Visitors:
-        """Those of trails of walks (`batch_counts`)."""
+        """Visitors from trails of walks (`Walks.counts`)."""
         pointer = np.zeros(n_nodes + 1, np.int64)
         for trail in trails:
             pointer[1:] += np.bincount(trail[0], minlength=n_nodes)
@@ -38,7 +38,7 @@ class Visitors:
         return cls(pointer, sources, np.zeros((2, 0), np.uint32))
 
     def met(self, changed: np.ndarray) -> np.ndarray:
-        """Which nodes have walks that met a changed node, themselves included, bool, shape (N,)."""
+        """Marks changed nodes, and nodes whose walks met one, bool, shape (N,)."""
         found = changed.astype(bool)
         for node in np.flatnonzero(changed).tolist():
             found[self.sources[self.pointer[node] : self.pointer[node + 1]]] = True
@@ -46,7 +46,7 @@ class Visitors:
         return found
 
     def with_trails(self, trails: list[np.ndarray]) -> Visitors:
-        """These and those of further walks."""
+        """The visitors together with those of further walks."""
         later = np.concatenate([self.later, *trails], axis=1)
         if later.shape[1] <= self.sources.size:
             return replace(self, later=later)
@@ -57,7 +57,7 @@ class Visitors:
 
 @njit(nogil=True, cache=True)
 def _deal(trail, free, sources):  # type: ignore[no-untyped-def]
-    """Write the sources of a trail where the next one of their node is to stand."""
+    """Write the sources of a trail to the next free places of their nodes."""
     for i in range(trail.shape[1]):
         node = trail[0, i]
         sources[free[node]] = trail[1, i]
@@ -66,7 +66,7 @@ def _deal(trail, free, sources):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True, eq=False)
 class KeptWalks:
-    """All batches of walks for one vector, counted, and their visitors."""
+    """The counts of all batches of walks for one vector, and their visitors."""
 
     walks: Walks
     groups: int
@@ -75,9 +75,9 @@ class KeptWalks:
 
     @classmethod
     def run(cls, walks: Walks, groups: int, n_batches: int, progress: bool) -> KeptWalks:
-        """Walk."""
+        """Run the walks."""
         trails: list[np.ndarray] = []
-        counted = list(_counted(walks, groups, n_batches, trails, progress=progress))
+        counted = list(walks.counts(groups, n_batches, trails=trails, progress=progress))
         return cls(walks, groups, counted, Visitors.of(trails, walks.problem.graph.n_nodes))
 
     def updated(self, graph: Graph, n_threads: int) -> KeptWalks:
@@ -95,23 +95,9 @@ class KeptWalks:
             Counted(kept.counts - old.counts + new.counts, kept.started, kept.steps - old.steps + new.steps)
             for kept, old, new in zip(
                 self.batches,
-                _counted(replace(self.walks, n_threads=n_threads), self.groups, n, None, only),
-                _counted(after, self.groups, n, trails, only),
+                replace(self.walks, n_threads=n_threads).counts(self.groups, n, only=only),
+                after.counts(self.groups, n, only=only, trails=trails),
                 strict=True,
             )
         ]
         return KeptWalks(after, self.groups, batches, self.visitors.with_trails(trails))
-
-
-def _counted(
-    walks: Walks,
-    groups: int,
-    n_batches: int,
-    trails: list[np.ndarray] | None,
-    only: np.ndarray | None = None,
-    progress: bool = False,
-) -> Iterator[Counted]:
-    return batch_counts(
-        walks.problem, walks.law, walks.estimator, groups, n_batches, seed=walks.seed,
-        n_threads=walks.n_threads, only=only, trails=trails, progress=progress,
-    )  # fmt: skip

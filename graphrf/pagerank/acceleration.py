@@ -1,27 +1,26 @@
-"""Extrapolation in power iteration: steps beyond the image of the last vector where they save iterations."""
+"""Acceleration of power iteration by extrapolation."""
 
 from __future__ import annotations
 
 import math
 
 # Chosen on grids, stars, random, scale-free, small-world and clustered graphs, p_halt 0.02 to 0.5, from one node
-# and from all: iterations fall to 0.5 of the plain ones at p_halt 0.15 and tol 1e-12, and never rose by more than
-# two.
-_FIRST = 4  # iterations before the first estimate: those before it shed what decays at once
-_WINDOW = 6  # iterations over which the decrease is observed
-_FIRST_SHARE = 0.6  # the first estimate is at most so much of the largest radius: it can rise, not fall
-_SLOW = 1.1  # a decrease so much slower than it should be calls for a larger radius
+# and from all: half as many iterations at p_halt 0.15 and tol 1e-12, and never more than two additional ones.
+_FIRST = 4  # iterations before the first estimate, in which fast components decay
+_WINDOW = 6  # iterations over which the decrease is measured
+_FIRST_SHARE = 0.6  # maximum of the first estimate as a share of the largest radius: it can only increase
+_SLOW = 1.1  # ratio of the decrease to the predicted one above which the radius is raised
 
 
-class Pace:
+class Acceleration:
     r"""The extrapolation of one vector on an undirected graph, whose transitions P have real eigenvalues.
 
     .. math:: x_{k+1} = \omega (F(x_k) - x_{k-1}) + x_{k-1}, \qquad \omega = 2 / (1 + \sqrt{1 - r^2})
 
     for the map F of power iteration. Errors along eigenvalues up to r in size fall by sqrt(omega - 1) an
-    iteration, which is well below r; those beyond r still fall faster than by F alone. So r need not be right:
-    it begins low, and where the change falls more slowly than it should, the eigenvalue that would explain this
-    is the next r, up to 1 - p_halt, which none exceeds. As sums are kept by F they are kept here.
+    iteration, which is well below r; those above r still fall faster than by F alone. So r need not be exact: it
+    starts low, and when the change falls more slowly than predicted, the eigenvalue that explains this is the next
+    r, up to 1 - p_halt, the bound of all of them. Sums are preserved, as by F.
 
     Source: Golub and Varga, Numer. Math. 3, 1961 (second-order Richardson iteration).
     """
@@ -34,7 +33,7 @@ class Pace:
         self._settled = False
 
     def observe(self, change: float) -> None:
-        """Take note of the L1 norm of F(x_k) - x_k, and set `weight`, omega, for the next iteration."""
+        """Note the L1 norm of F(x_k) - x_k, and set `weight`, omega, for the next iteration."""
         if self._settled or not change > 0:
             return
         self._changes.append(change)
@@ -52,6 +51,6 @@ class Pace:
         self.weight = 2 / (1 + math.sqrt((1 - self._radius) * (1 + self._radius)))
 
     def settle(self) -> None:
-        """Plain steps from here on, so that the last change is one of F."""
+        """Use plain steps from now on, so that the last change is one of F."""
         self.weight = 1.0
         self._settled = True

@@ -1,4 +1,4 @@
-"""Interface of samplers: the contract between `sample_features` and the ways to sample."""
+"""Protocol of samplers: the interface between `sample_features` and the ways to sample."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from graphrf.sampling.block import Block
 if TYPE_CHECKING:
     from graphrf.sampling.walks.lengths import Survival
 
-# Rows by which a prepared sampler that does not say how large its rows are finds out.
+# Rows from which a prepared sampler estimates the size of rows, unless it defines it.
 _PILOT_ROWS = 16
 # Memory for a visit while numpy sorts and merges the visits of a block.
 _VISIT_BYTES = 64
-# What JSON knows.
+# Types that JSON supports.
 _PLAIN = (bool, int, float, str)
 
 
 class Sampler(Protocol):
-    """Settings of a way to estimate rows of F = sum_k f_k W^k: `RandomWalks`, `CompressedPowers` and its kin.
+    """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and `CompressedPowers`.
 
-    A class with these two attributes and this method can be passed wherever they can; `PreparedSampler` has an
-    example. A sampler whose settings depend on the graph has a method `resolved(graph)` beside, which returns it
-    with these settings fixed: a Gaussian process calls it once, so that training does not change them.
+    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. If its
+    settings depend on the graph, it also has a method `resolved(graph)` that returns it with fixed settings, which
+    Gaussian processes call once before training.
     """
 
     @property
     def laplacian(self) -> str:
-        """Whose kernels the features will serve: "normalized" or "combinatorial"."""
+        """Laplacian of the kernels that the features serve: "normalized" or "combinatorial"."""
         ...
 
     @property
     def survival(self) -> Survival:
-        """S(k), by which what is recorded at step k is divided; its end says how long walks are."""
+        """S(k), by which records of step k are divided; it ends at the longest walk."""
         ...
 
     def prepare(self, graph: Graph, seed: int) -> PreparedSampler:
@@ -50,16 +50,15 @@ class PreparedSampler(ABC):
 
     A record holds c_ivk for source i, node v and step k, such that
 
-    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks},
+    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks}.
 
-    so c_ivk / (m S(k)) estimates the probability that a random walk from i stands on v after k steps: of walks c
-    counts those that do, of powers it is that probability, with m = S(k) = 1. d = `degrees`, all > 0, for the
-    normalised Laplacian; for the combinatorial one W itself holds the probabilities, and `degrees` is None. Rows
-    of different sources must be independent for features to be unbiased off the diagonal.
+    For walks, c_ivk counts those that stand on v after k steps; for powers it is the probability of that, with m =
+    S(k) = 1. d = `degrees`, all > 0, for the normalised Laplacian; for the combinatorial one W itself holds the
+    probabilities, and `degrees` is None. Rows of different sources must be independent for features to be unbiased
+    off the diagonal.
 
-    Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything
-    else has defaults; sizes, from which memory is predicted, are estimated from a few rows.
-
+    Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
+    defaults; sizes, from which memory is predicted, are estimated from a few rows.
     Parameters
     ----------
     sampler : Sampler
@@ -71,23 +70,23 @@ class PreparedSampler(ABC):
     Attributes
     ----------
     n_walks : int
-        m, what counts are divided by; 1 unless it is set.
+        m, the divisor of counts; 1 by default.
     n_nodes : int
         N, the number of nodes of the graph.
     scale : float
         The graph's scale of the sampler's Laplacian.
     degrees : ndarray, shape (N,), or None
-        d of every node, an isolated one having any positive number; None for the combinatorial Laplacian.
+        d of every node, any positive number for an isolated one; None for the combinatorial Laplacian.
     counts_dtype : numpy.dtype
-        The type of c_ivk: uint16 (default), or float32 of powers, whose blocks come with their multiply-adds.
+        Type of c_ivk: uint16 (default), or float32 for powers, whose blocks have multiply-adds.
     row_bytes : int
         Bytes of a row beside the six arrays of every record.
     remedy : str
-        What to lower, in words, when memory does not suffice.
+        Advice for the message of a MemoryError.
 
     Examples
     --------
-    Plain walks, each of which goes on as long as its uniform number is below S(k):
+    Plain walks, each of which continues while its uniform number is below S(k):
 
     >>> from dataclasses import dataclass
     >>> import networkx as nx, numpy as np, graphrf as grf
@@ -148,14 +147,13 @@ class PreparedSampler(ABC):
     def sample(self, sources: np.ndarray) -> Block:
         """The record of `sources`, which depends for each of them on the seed and itself, not on the others.
 
-        It may run in threads. Powers come with their multiply-adds. Where a row's nodes were left out, the others
-        being exact, they come with the Euclidean norm of what that took from each row of W^k (not of the
-        probabilities).
+        It may run in threads. Powers come with their multiply-adds; cut rows of exact powers also with the
+        Euclidean norm of the part that was cut from each row of W^k (not of the probabilities).
         """
 
     @property
     def visits_per_row(self) -> float:
-        """Expected work of a row: what sizes blocks."""
+        """Expected work of a row, which determines the size of blocks."""
         return max(self.merged_per_row[1], 1.0)
 
     @property
@@ -165,7 +163,7 @@ class PreparedSampler(ABC):
 
     @cached_property
     def _pilot_sizes(self) -> tuple[float, float]:
-        """Entries and values of a row, the mean over a few of them."""
+        """Mean entries and values of a few rows."""
         n_rows = min(self.n_nodes, _PILOT_ROWS)
         block = self.sample(np.linspace(0, self.n_nodes - 1, n_rows).astype(np.int64))
         return block.indices.size / n_rows, block.steps.size / n_rows
@@ -175,7 +173,7 @@ class PreparedSampler(ABC):
         return int(_VISIT_BYTES * n_rows * self.visits_per_row)
 
     def describe(self) -> dict[str, Any]:
-        """The sampler's settings, in types that JSON knows, for the record that features keep."""
+        """The sampler's settings in types that JSON supports, for the description of features."""
         settings = {name: value for name, value in vars(self.sampler).items() if value is not None}
         plain = {name: value if isinstance(value, _PLAIN) else repr(value) for name, value in settings.items()}
         return {"sampler": type(self.sampler).__name__, **plain}

@@ -1,4 +1,4 @@
-"""An object whose large arrays reach each worker once: mapped from files that all see, or sent with it."""
+"""An object whose large arrays reach each worker once: mapped from common files, or sent with it."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ import numpy as np
 import psutil
 from distributed import Client, Future
 
-from graphrf._base.files.whole import version
+from graphrf._base.files.atomic import version
 
-# Arrays of so many bytes are mapped; smaller ones travel with the parcel.
+# Arrays of at least so many bytes are mapped; smaller ones are sent.
 _LARGE = 4096
-# A parcel of so many bytes goes with each task. `Client.map` would give what is larger than 1e5 bytes a key that
-# is its argument's name, whichever call it belongs to.
+# A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger argument by its name
+# alone, so that two calls would share one value.
 _LIGHT = 65_536
-# How the names of files begin that belong to processes of this machine.
+# Prefix of the files of processes of this machine.
 _OWNER = f"graphrf-{platform.node() or 'localhost'}-"
 _DAY = 86_400
-# Numbers of a mapped array that are compared with those that were meant.
+# Numbers of a mapped array in its checksum.
 _SAMPLED = 16_384
-# Arrays begin in a file at a line of the cache.
+# Arrays are aligned to cache lines in a file.
 _LINE = 64
 # Mapped contents that a worker keeps open: they hold no memory but small arrays.
 _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Location of an array: in a file from byte `at` on, or (no file) the parcel's array number `at`.
+    """Location of an array: from byte `at` of a file, or (no file) number `at` of the arrays that are sent.
 
     For an array in a file, `version` identifies the file on this machine, and the checksum `sample` on others.
     """
@@ -57,7 +57,7 @@ class _Place(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A parcel's content, the maps that it has, and the parcel's own file, which goes with the parcel."""
+    """Content of a shared object, its memory maps, and its file, which is removed with it."""
 
     content: Any
     maps: list[np.memmap[Any, Any]]
@@ -68,19 +68,19 @@ _opened: OrderedDict[str, _Opened] = OrderedDict()
 _opening = threading.Lock()
 
 
-class Parcel:
-    """An object on its way to workers, with its arrays apart.
+class SharedObject:
+    """An object for workers, with its arrays sent separately.
 
-    Arrays come out as they went in, read-only ones read-only: compiled loops tell the two kinds apart. Arrays that
-    are memory maps of files stay in these files. Of the others the large ones go into one file in `folder`, from
-    where all workers of a machine map the same pages; without a folder they travel.
+    Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in these files.
+    Other large arrays are written to one file in `folder`, from which all workers of a machine map the same pages;
+    without a folder they are sent.
 
     Parameters
     ----------
     content : object
     folder : path, optional
-        Seen by all workers, as the files of mapped arrays must then be. The file in it is removed when this parcel
-        is no longer used here.
+        Seen by all workers, as the files of mapped arrays must then be. Its file there is removed when this object
+        is no longer used in this process.
 
     Attributes
     ----------
@@ -124,11 +124,11 @@ class Parcel:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that travel."""
+        """Bytes that are sent."""
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
-    def delivered(self, client: Client) -> Parcel | Future[Any]:
-        """Argument for tasks: the parcel itself if it is small, else a future that is copied to every worker."""
+    def delivered(self, client: Client) -> SharedObject | Future[Any]:
+        """Argument for tasks: the object itself if it is small, else a future that is copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
@@ -140,9 +140,9 @@ class Parcel:
 
     @staticmethod
     def release(allowed: int) -> None:
-        """Let go of this process's pages of mapped parcels where these have more than `allowed` bytes.
+        """Release this process's pages of mapped objects if these have more than `allowed` bytes.
 
-        They come back when they are read again.
+        They are loaded again when they are read.
         """
         if not hasattr(mmap, "MADV_DONTNEED"):
             return
@@ -178,19 +178,19 @@ class Parcel:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the files that killed processes of this machine have left in a folder a day ago or more."""
+    """Remove files in a folder that killed processes of this machine left at least a day ago."""
     for path in folder.glob(f"{glob.escape(_OWNER)}*.arrays"):
         process = path.name.removeprefix(_OWNER).split("-")[0]
-        with suppress(OSError):  # another process may be doing the same
+        with suppress(OSError):  # another process may be removing them
             old = time.time() - path.stat().st_mtime > _DAY
             if old and process.isdigit() and not psutil.pid_exists(int(process)):
                 path.unlink()
 
 
 def _forget_removed() -> None:
-    """Close the maps of parcels that are gone, so that their room on the disk is free.
+    """Close the maps of objects whose files were removed, to free the space on the disk.
 
-    The files of a graph that was written over are gone, too, but its maps may still be in use.
+    A graph's own files may have been overwritten while its maps are still in use, so they do not count.
     """
     for key, opened in list(_opened.items()):
         if opened.file is not None and not opened.file.exists():
@@ -198,14 +198,14 @@ def _forget_removed() -> None:
 
 
 class _Packer(cloudpickle.Pickler):
-    """Writes an object without its arrays, which go to `arrays`, or to `file` where they are large."""
+    """Pickles an object without its arrays, which go to `arrays`, or to `file` if they are large."""
 
     def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
         self.arrays: list[np.ndarray] = []
         self.mapped_bytes = 0
         self._file = file
-        # The arrays beside their places: what an id belongs to must not vanish.
+        # Arrays are kept beside their places, so that their ids stay valid.
         self._known: dict[int, tuple[np.ndarray, _Place]] = {}
 
     def persistent_id(self, thing: Any) -> _Place | None:
@@ -254,7 +254,7 @@ class _Unpacker(pickle.Unpickler):
             array = array.copy() if place.writeable else array.view()
             array.setflags(write=place.writeable)
             return array
-        # Pages of an array that may be written to are shared until it is.
+        # Pages of writeable arrays are shared until they are written to.
         mode: Any = "c" if place.writeable else "r"
         try:
             here = version(place.file)
@@ -265,7 +265,7 @@ class _Unpacker(pickle.Unpickler):
                 "features are used, in a folder that all workers see; if a graph's folder was overwritten, "
                 "open the graph again"
             ) from None
-        # A copy on the disk of another machine is another file with the same numbers.
+        # A copy on the disk of another machine has another version and the same numbers.
         if here != place.version and _sample(mapped) != place.sample:
             raise ValueError(
                 f"{place.file} has changed since its graph was opened, because the folder was overwritten; "
@@ -276,7 +276,7 @@ class _Unpacker(pickle.Unpickler):
 
 
 def _sample(array: np.ndarray) -> int:
-    """A checksum of numbers from all over an array."""
+    """A checksum of numbers spread over an array."""
     flat = array.reshape(-1)
     return zlib.crc32(flat[np.linspace(0, flat.size - 1, min(flat.size, _SAMPLED)).astype(np.int64)].tobytes())
 
@@ -286,9 +286,9 @@ def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
 
 
 def _mapped_file(array: np.ndarray) -> tuple[str, int, tuple[int, int, int]] | None:
-    """The file of an opened graph that an array is mapped from, where in it the array begins, and its version.
+    """The file of an opened graph that an array is mapped from, its offset there, and the file's version.
 
-    None of other arrays, and where the file has been written over since: the map still holds what it held.
+    None for other arrays, and if the file has been overwritten, since the map keeps the old contents.
     """
     base: Any = array
     while isinstance(base, np.ndarray) and not isinstance(base.base, mmap.mmap):

@@ -1,4 +1,4 @@
-"""What a parcel brings is what was put in, in memory that all processes share."""
+"""What a shared object brings is what was put in, in memory that all processes share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import pickle
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,11 +17,10 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._base.files.whole import version
-from graphrf.distributed import parcel
-from graphrf.distributed.parcel import Parcel
+from graphrf._base.files.atomic import version
+from graphrf.distributed import shared_object
+from graphrf.distributed.shared_object import SharedObject
 from tests.distributed.helpers import require_same, weighted
-from tests.support.same_features import changed
 
 
 def _frozen(array):
@@ -52,9 +50,9 @@ def folder(request, tmp_path):
     return tmp_path if request.param == "mapped" else None
 
 
-def _travelled(parcel):
-    """The parcel as another process has it."""
-    return pickle.loads(cloudpickle.dumps(parcel))
+def _travelled(shared_object):
+    """The object as another process has it."""
+    return pickle.loads(cloudpickle.dumps(shared_object))
 
 
 def _is_mapped(array):
@@ -66,7 +64,7 @@ def _is_mapped(array):
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_come_out_as_they_went_in(folder, name):
     array = ARRAYS[name]
-    sent = Parcel({"it": array, "again": array}, folder)
+    sent = SharedObject({"it": array, "again": array}, folder)
     found = _travelled(sent).content()
     assert found["it"] is found["again"]
     assert type(found["it"]) is np.ndarray
@@ -82,10 +80,10 @@ MAPPED = {"large", "writeable", "two axes", "other byte order", "flags"}
 
 def test_writing_to_an_array_changes_no_other_copy(folder):
     array = np.arange(20_000)
-    sent = Parcel([array, array[:5].copy()], folder)
+    sent = SharedObject([array, array[:5].copy()], folder)
     one, two = sent.content(), None
     one[0][0] = one[1][0] = 77
-    parcel._opened.clear()
+    shared_object._opened.clear()
     two = _travelled(sent).content()
     assert (array[0], two[0][0], two[1][0]) == (0, 0, 0)
 
@@ -104,7 +102,7 @@ def _arrays_files(folder):
 
 def test_arrays_of_an_opened_graph_stay_in_their_files(tmp_path):
     mapped = _opened_array(tmp_path / "array.npy", np.arange(50_000.0))
-    sent = Parcel([mapped, mapped[10_000:40_000], mapped.reshape(500, 100)[3:400]], tmp_path)
+    sent = SharedObject([mapped, mapped[10_000:40_000], mapped.reshape(500, 100)[3:400]], tmp_path)
     assert sent.nbytes < 1000
     assert _arrays_files(tmp_path) == [0]
     whole, part, rows = _travelled(sent).content()
@@ -117,7 +115,7 @@ def test_arrays_of_an_opened_graph_stay_in_their_files(tmp_path):
 def test_maps_of_files_that_nobody_watches_are_copied(tmp_path):
     np.save(tmp_path / "array.npy", np.arange(50_000.0))
     mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
-    sent = Parcel(mapped, tmp_path)
+    sent = SharedObject(mapped, tmp_path)
     assert _arrays_files(tmp_path) == [mapped.nbytes]
     (tmp_path / "array.npy").unlink()
     np.testing.assert_array_equal(_travelled(sent).content(), mapped)
@@ -133,7 +131,7 @@ def test_a_graph_whose_files_were_written_over_keeps_the_numbers_it_was_opened_w
     file = tmp_path / "array.npy"
     mapped = _opened_array(file, np.arange(50_000.0))
     _written_over(file, -np.arange(50_000.0))
-    sent = Parcel(mapped, tmp_path)
+    sent = SharedObject(mapped, tmp_path)
     assert _arrays_files(tmp_path) == [mapped.nbytes]
     np.testing.assert_array_equal(_travelled(sent).content(), np.arange(50_000.0))
 
@@ -144,7 +142,7 @@ def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_c
     graph.save(tmp_path / "graph")
     opened = grf.open_graph(tmp_path / "graph")
     (arrays,) = (tmp_path / "graph").glob("arrays-*")
-    sent = Parcel(grf.RandomWalks(4).prepare(opened, 0), tmp_path)
+    sent = SharedObject(grf.RandomWalks(4).prepare(opened, 0), tmp_path)
     assert bytes(arrays / "indices.npy") in sent._text
     other.save(tmp_path / "graph")
     # What was on its way finds the files no more.
@@ -162,7 +160,7 @@ def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_c
 def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
     file = tmp_path / "array.npy"
     mapped = _opened_array(file, np.arange(50_000.0))
-    sent = Parcel(mapped, tmp_path)
+    sent = SharedObject(mapped, tmp_path)
     _written_over(file, -np.arange(50_000.0))
     with pytest.raises(
         ValueError, match=f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again"
@@ -173,7 +171,7 @@ def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
 def test_another_copy_of_the_same_numbers_is_taken(tmp_path):
     file = tmp_path / "array.npy"
     mapped = _opened_array(file, np.arange(50_000.0))
-    sent = Parcel(mapped, tmp_path)
+    sent = SharedObject(mapped, tmp_path)
     _written_over(file, mapped)
     np.testing.assert_array_equal(_travelled(sent).content(), mapped)
 
@@ -182,12 +180,12 @@ def test_changes_to_a_private_map_of_a_file_are_not_lost(tmp_path):
     np.save(tmp_path / "array.npy", np.arange(50_000.0))
     private = np.load(tmp_path / "array.npy", mmap_mode="c")
     private[0] = 5.0
-    sent = Parcel(_frozen(private[:40_000]), tmp_path)
+    sent = SharedObject(_frozen(private[:40_000]), tmp_path)
     assert _travelled(sent).content()[0] == 5.0
 
 
 def test_the_file_vanishes_with_the_parcel_and_not_before(tmp_path):
-    sent = Parcel(ARRAYS["large"], tmp_path)
+    sent = SharedObject(ARRAYS["large"], tmp_path)
     (file,) = tmp_path.iterdir()
     arrived = _travelled(sent)
     copied = copy.copy(arrived)
@@ -203,50 +201,50 @@ def test_the_file_vanishes_with_the_parcel_and_not_before(tmp_path):
 
 def test_no_file_stays_of_what_cannot_be_packed(tmp_path):
     with pytest.raises(TypeError):
-        Parcel([ARRAYS["large"], (value for value in ())], tmp_path)
+        SharedObject([ARRAYS["large"], (value for value in ())], tmp_path)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_file_that_is_not_seen_is_named(tmp_path):
-    sent = Parcel(ARRAYS["large"], tmp_path)
+    sent = SharedObject(ARRAYS["large"], tmp_path)
     (file,) = tmp_path.iterdir()
     file.unlink()
-    parcel._opened.clear()
+    shared_object._opened.clear()
     with pytest.raises(FileNotFoundError, match=f"cannot map {file}.*in a folder that all workers see"):
         _travelled(sent).content()
 
 
 def test_the_content_is_opened_once_in_a_process(tmp_path):
-    sent = Parcel(ARRAYS["large"], tmp_path)
+    sent = SharedObject(ARRAYS["large"], tmp_path)
     assert _travelled(sent).content() is _travelled(sent).content()
-    assert _travelled(Parcel(ARRAYS["large"], tmp_path)).content() is not sent.content()
+    assert _travelled(SharedObject(ARRAYS["large"], tmp_path)).content() is not sent.content()
 
 
 def test_maps_of_a_graph_that_was_written_over_are_kept_as_long_as_their_parcel(tmp_path):
     graph, other = (grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7))
     graph.save(tmp_path / "graph")
-    sent = Parcel(grf.open_graph(tmp_path / "graph").adjacency.indices, tmp_path)
+    sent = SharedObject(grf.open_graph(tmp_path / "graph").adjacency.indices, tmp_path)
     content = _travelled(sent).content()
     other.save(tmp_path / "graph")
-    another = Parcel(ARRAYS["large"], tmp_path)
+    another = SharedObject(ARRAYS["large"], tmp_path)
     another.content()
     assert _travelled(sent).content() is content
     np.testing.assert_array_equal(content, graph.adjacency.indices)
     del sent
     gc.collect()
-    Parcel(ARRAYS["large"], tmp_path).content()
-    assert not any(opened.content is content for opened in parcel._opened.values())
+    SharedObject(ARRAYS["large"], tmp_path).content()
+    assert not any(opened.content is content for opened in shared_object._opened.values())
 
 
 def test_a_process_keeps_few_maps_open(tmp_path):
-    parcels = [Parcel([number, ARRAYS["large"]], tmp_path) for number in range(20)]
-    assert [sent.content()[0] for sent in parcels] == list(range(20))
-    assert len(parcel._opened) == parcel._KEPT
+    shared_objects = [SharedObject([number, ARRAYS["large"]], tmp_path) for number in range(20)]
+    assert [sent.content()[0] for sent in shared_objects] == list(range(20))
+    assert len(shared_object._opened) == shared_object._KEPT
 
 
 def test_pages_are_let_go_of_and_come_back(tmp_path):
     array = _frozen(np.random.default_rng(0).random(200_000))
-    found = Parcel(array, tmp_path)
+    found = SharedObject(array, tmp_path)
     content = found.content()
     np.testing.assert_array_equal(content, array)
     found.release(2**30)
@@ -268,30 +266,30 @@ class _Pages:
 @pytest.mark.parametrize(("allowed", "is_let_go"), [(2999, True), (3000, False)])
 def test_pages_of_all_open_parcels_are_counted_together(monkeypatch, allowed, is_let_go):
     pages = [_Pages(1000), _Pages(2000)]
-    opened = {str(array.nbytes): parcel._Opened(None, [array]) for array in pages}
-    monkeypatch.setattr(parcel, "_opened", opened)
-    Parcel(0).release(allowed)
+    opened = {str(array.nbytes): shared_object._Opened(None, [array]) for array in pages}
+    monkeypatch.setattr(shared_object, "_opened", opened)
+    SharedObject(0).release(allowed)
     assert [array.advice for array in pages] == [[mmap.MADV_DONTNEED] if is_let_go else []] * 2
 
 
 def test_files_of_dead_processes_vanish_after_a_day(tmp_path):
     dead, now = 2**31 - 2, time.time()  # beyond the largest that Linux gives
     ages = {
-        f"{parcel._OWNER}{dead}-old.arrays": 90_000,
-        f"{parcel._OWNER}{dead}-young.arrays": 80_000,
-        f"{parcel._OWNER}{os.getpid()}-alive.arrays": 90_000,
+        f"{shared_object._OWNER}{dead}-old.arrays": 90_000,
+        f"{shared_object._OWNER}{dead}-young.arrays": 80_000,
+        f"{shared_object._OWNER}{os.getpid()}-alive.arrays": 90_000,
         f"graphrf-elsewhere-{dead}-old.arrays": 90_000,
-        f"{parcel._OWNER}{dead}-old.npz": 90_000,
-        f"{parcel._OWNER}notes.arrays": 90_000,
+        f"{shared_object._OWNER}{dead}-old.npz": 90_000,
+        f"{shared_object._OWNER}notes.arrays": 90_000,
         f"{dead}.arrays": 90_000,
     }
     for name, age in ages.items():
         (tmp_path / name).write_text("mine")
         os.utime(tmp_path / name, (now - age, now - age))
-    sent = Parcel(ARRAYS["large"], tmp_path)
+    sent = SharedObject(ARRAYS["large"], tmp_path)
     left = {file.name for file in tmp_path.iterdir()}
-    assert set(ages) - left == {f"{parcel._OWNER}{dead}-old.arrays"}
-    assert len(left) == len(ages)  # with that of the parcel
+    assert set(ages) - left == {f"{shared_object._OWNER}{dead}-old.arrays"}
+    assert len(left) == len(ages)  # with that of the shared object
     del sent
 
 
@@ -301,11 +299,11 @@ def test_features_and_prepared_samplers_travel(folder, kind):
     sampler = grf.sampling.CutPowers(8, max_length=3) if kind == "powers" else grf.RandomWalks(4)
     if kind == "features":
         features = grf.sample_features(graph, sampler, seed=0)
-        sent = Parcel(features, folder)
+        sent = SharedObject(features, folder)
         require_same(_travelled(sent).content(), features)
     else:
         prepared = sampler.prepare(graph, 5)
-        sent = Parcel(prepared, folder)
+        sent = SharedObject(prepared, folder)
         assert folder is None or sent.nbytes < 30_000
         for one, other in zip(
             _travelled(sent).content().sample(np.arange(50)), prepared.sample(np.arange(50)), strict=True
@@ -313,29 +311,10 @@ def test_features_and_prepared_samplers_travel(folder, kind):
             np.testing.assert_array_equal(one, other)
 
 
-def test_samplers_of_a_class_that_only_this_process_has_travel(cluster_client):
-    @dataclass(frozen=True)
-    class Own:
-        inner: grf.RandomWalks
-
-        laplacian = "normalized"
-
-        @property
-        def survival(self):
-            return self.inner.survival
-
-        def prepare(self, graph, seed):
-            return self.inner.prepare(graph, seed + 1)
-
-    graph = weighted()
-    found = grf.distributed.sample_features(graph, Own(grf.RandomWalks(4)), client=cluster_client, seed=0)
-    require_same(found.gather(), changed(grf.sample_features(graph, grf.RandomWalks(4), seed=1), seed=0))
-
-
 def test_mapped_arrays_are_not_private_memory_of_a_worker(cluster_client, tmp_path):
     size = 60 * 2**20
     before = cluster_client.run(_private_bytes)
-    sent = Parcel(_frozen(np.ones(size // 8)), tmp_path)
+    sent = SharedObject(_frozen(np.ones(size // 8)), tmp_path)
     assert sent.delivered(cluster_client) is sent
     assert len(cloudpickle.dumps(sent)) < 1000
     assert set(cluster_client.run(_total, sent).values()) == {size // 8}
@@ -357,7 +336,7 @@ def _private_bytes():
 
 def test_what_is_sent_does_not_travel_with_each_task(cluster_client):
     size, tasks = 4 * 2**20, 40
-    sent = Parcel(_frozen(np.ones(size // 8)))
+    sent = SharedObject(_frozen(np.ones(size // 8)))
     before = cluster_client.run(_sent_on)
     future = sent.delivered(cluster_client)
     found = cluster_client.gather(cluster_client.map(_total_and_new, range(tasks), sent=future, pure=False))

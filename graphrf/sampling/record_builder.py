@@ -1,4 +1,4 @@
-"""The record of many rows: how blocks are drawn and joined."""
+"""The record of many rows, built from blocks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from graphrf._base.threads import ordered_map
 from graphrf.features.record import Record
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.protocol import PreparedSampler
 
-# Room beyond the expected size, in shares of it and in elements; memory that stays untouched costs nothing.
+# Room beyond the expected size, as a factor and in elements; untouched memory costs nothing.
 SPARE, SLACK = 1.1, 65_536
 _COUNTS = np.dtype(np.uint16)
 
@@ -23,12 +23,11 @@ def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 
     return (2 + count_bytes) * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
 
 
-class Joined:
+class RecordBuilder:
     """One record from blocks that arrive in order.
 
-    The arrays are made once, a little larger than expected, and blocks are copied to their places as they come,
-    so that memory peaks at the record and the blocks in flight. Should the expectation be exceeded, the arrays
-    grow.
+    The arrays are allocated once, a little larger than expected, and blocks are copied to their places, so that
+    peak memory is the record and the blocks in flight. The arrays grow if the expectation is exceeded.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Joined:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Entries and visits that are there."""
+        """Entries and visits so far."""
         return int(self._indptr[self._rows]), int(self._visit_ptr[self._rows])
 
     def append(self, block: Block) -> None:
@@ -67,7 +66,7 @@ class Joined:
             stop = int(pointer[end])
             for name, array in arrays.items():
                 if stop > array.size:
-                    array = arrays[name] = _grown(array, start, stop + stop // 2)
+                    array = arrays[name] = _enlarged(array, start, stop + stop // 2)
                 array[start:stop] = getattr(block, name)
         if block.work is None and self._visits["counts"].dtype == np.float32:
             raise ValueError("blocks of powers (float32) must have `work`, the multiply-adds of each row")
@@ -87,34 +86,34 @@ class Joined:
             self._wide = True
         for size, arrays in ((n_entries, self._entries), (n_visits, self._visits)):
             for array in arrays.values():
-                # Gives the room at the end back without a copy.
+                # Releases the room at the end without a copy.
                 array.resize(size, refcheck=False)
-        # scipy wants both index arrays of one type.
+        # scipy requires both index arrays to have one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
         return Record(indptr=indptr, visit_ptr=self._visit_ptr, **self._entries, **self._visits, **self._per_row)
 
 
 def draw_into(
-    joined: Any,
+    builder: Any,
     prepared: PreparedSampler,
     nodes: np.ndarray,
     size: int,
     threads: int,
     after: Callable[[int], Any] | None = None,
 ) -> None:
-    """Append the blocks of some nodes, drawn `size` of them at a time, to what joins them.
+    """Append the blocks of some nodes, of `size` rows each, to a builder of records.
 
-    `after` is called with the number of rows of each block once it is there.
+    `after` is called with the number of rows of each block that was appended.
     """
     tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
     for block in ordered_map(prepared.sample, tasks, threads):
-        joined.append(block)
+        builder.append(block)
         if after is not None:
             after(block.n_rows)
-        del block  # else it would stay while the next one is made
+        del block  # before the next one is made
 
 
-def drawn(
+def sample_rows(
     prepared: PreparedSampler,
     nodes: np.ndarray,
     n_nodes: int,
@@ -125,13 +124,13 @@ def drawn(
     """The record of some nodes of a graph with `n_nodes`; see `draw_into`."""
     entries, visits = prepared.merged_per_row
     expected = int(nodes.size * entries), int(nodes.size * visits)
-    joined = Joined(nodes.size, n_nodes, expected, prepared.counts_dtype)
-    draw_into(joined, prepared, nodes, size, threads, after)
-    return joined.record()
+    builder = RecordBuilder(nodes.size, n_nodes, expected, prepared.counts_dtype)
+    draw_into(builder, prepared, nodes, size, threads, after)
+    return builder.record()
 
 
-def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
-    """A larger copy of an array, of which `used` elements matter; the others stay untouched, and cost nothing."""
+def _enlarged(array: np.ndarray, used: int, room: int) -> np.ndarray:
+    """A larger copy of the first `used` elements; the room beyond them stays untouched, and costs nothing."""
     larger = np.empty(room, array.dtype)
     larger[:used] = array[:used]
     return larger

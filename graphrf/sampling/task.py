@@ -1,4 +1,4 @@
-"""A call of `sample_features` whose arguments are known to be right: what is drawn, and how much it will take."""
+"""A call of `sample_features` with valid arguments: the rows to draw, and the memory that they need."""
 
 from __future__ import annotations
 
@@ -10,46 +10,31 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 from graphrf._base.progress import progress_bar
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.joined import SPARE, draw_into, drawn, record_bytes
+from graphrf.sampling.protocol import PreparedSampler, Sampler
+from graphrf.sampling.record_builder import SPARE, draw_into, record_bytes, sample_rows
 
 if TYPE_CHECKING:
     import torch
 
-# Rows that tell how large the record will be, and those that tell features from others.
+# Rows that estimate the size of the record, and rows that identify features.
 _PILOT_ROWS = 256
 _FEW_ROWS = 16
 # A record below so many bytes needs no pilot.
 _SMALL_BYTES = 2**24
-# What allocators keep free for a thread, measured with 4 and 8.
+# Memory that allocators keep free for a thread, measured with 4 and 8 threads.
 _THREAD_BYTES = 3 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """Checked arguments of a call of `sample_features`.
+class SamplingTask:
+    """Valid arguments of a call of `sample_features`.
 
-    Attributes
-    ----------
-    graph : Graph
-    sampler : Sampler
-    sources : ndarray of int64
-        The nodes of the rows.
-    all_nodes : bool
-        Whether no nodes were chosen, so that these are all.
-    seed : int
-    dtype : numpy.dtype
-    place : torch.device or None
-        Where torch samples; None for the compiled loops.
-    n_threads : int
-        Of the compiled loops.
-    memory_limit : int or None
-        The caller's.
-    progress : bool
+    `sources` are the nodes of the rows, `all_nodes` is True if none were chosen, `place` is the device of torch
+    (None for compiled loops, which use `n_threads`), and `memory_limit` is the user's.
     """
 
     graph: Graph
@@ -65,7 +50,7 @@ class Job:
 
     @cached_property
     def prepared(self) -> Any:
-        """The sampler bound to the graph: what it reads of it is there before room for rows is looked for."""
+        """The sampler bound to the graph; its arrays are allocated before room for rows is measured."""
         prepared = self.sampler.prepare(self.graph, self.seed)
         if self.place is None:
             return prepared
@@ -74,18 +59,18 @@ class Job:
         return OnDevice(prepared, self.place)
 
     @cached_property
-    def frame(self) -> Frame:
+    def info(self) -> SampleInfo:
         """Settings that all rows share."""
-        return frame_of(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
+        return sample_info(self.prepared, self.graph.n_nodes, self.seed, self.dtype)
 
     @property
     def threads(self) -> int:
-        """Threads that blocks are shared out among; torch has its own."""
+        """Threads that blocks are shared among; torch has its own."""
         return self.n_threads if self.place is None else 1
 
     @cached_property
     def limit(self) -> int | None:
-        """Bytes that may be taken: `memory_limit`, or what is found without it."""
+        """Maximum number of bytes: `memory_limit`, else the available memory."""
         prepared = self.prepared
         if self.memory_limit is not None:
             return self.memory_limit
@@ -97,7 +82,7 @@ class Job:
 
     @cached_property
     def block_rows(self) -> int:
-        """Rows that are drawn at a time."""
+        """Rows of a block."""
         if self.place is None:
             rows = block_rows(self.sources.size, self.prepared.visits_per_row, self.threads)
         else:
@@ -106,25 +91,25 @@ class Job:
 
     @cached_property
     def expected(self) -> tuple[int, int]:
-        """About how many entries and visits the record will have; MemoryError if a pilot does not fit."""
+        """Approximate entries and visits of the record; MemoryError if a pilot does not fit."""
         self.require_room((0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)), at_least=True)
         return expected_size(self.prepared, self.sources, self.block_rows)
 
     @property
     def expected_bytes(self) -> int:
-        """About how many bytes the record will have."""
+        """Approximate bytes of the record."""
         return expected_bytes(self.prepared, self.sources, self.expected)
 
     @property
     def working_bytes(self) -> int:
-        """Memory beside the record while it is drawn."""
+        """Memory beside the record during sampling."""
         if self.place is not None:
             return int(self.prepared.working_bytes(self.block_rows))
         n_blocks = -(-self.sources.size // self.block_rows)
         return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
-        """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, will not fit.
+        """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, do not fit.
 
         With `at_least` the size is a lower bound, and the message says so.
         """
@@ -142,23 +127,23 @@ class Job:
         """The progress bar over all rows."""
         return progress_bar("features", self.progress, total=self.sources.size, unit="nodes")
 
-    def draw_into(self, joined: Any) -> Any:
-        """The record of all rows, by what joins its blocks."""
+    def draw_into(self, builder: Any) -> Any:
+        """The record of all rows from a builder of records."""
         with self.bar() as bar:
 
             def after(n_rows: int) -> None:
                 bar.update(n_rows)
-                # The limit also holds where the record outgrows its estimate by more than pilots may err.
-                if any(now > SPARE * foreseen for now, foreseen in zip(joined.size, self.expected, strict=True)):
-                    self.require_room(joined.size, self.working_bytes, at_least=True)
+                # The limit also holds if the record exceeds its estimate by more than a pilot's error.
+                if any(now > SPARE * expected for now, expected in zip(builder.size, self.expected, strict=True)):
+                    self.require_room(builder.size, self.working_bytes, at_least=True)
 
-            draw_into(joined, self.prepared, self.sources, self.block_rows, self.threads, after)
-        return joined.record()
+            draw_into(builder, self.prepared, self.sources, self.block_rows, self.threads, after)
+        return builder.record()
 
 
-def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> Frame:
+def sample_info(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> SampleInfo:
     """Settings that all rows of a prepared sampler share."""
-    return Frame(
+    return SampleInfo(
         n_nodes=n_nodes,
         n_walks=prepared.n_walks,
         laplacian=prepared.sampler.laplacian,
@@ -174,16 +159,15 @@ def frame_of(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype
 
 
 def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Record:
-    """The record of a few of the nodes, by which folders know features again."""
+    """The record of a few of the nodes, which identifies features in folders."""
     few = sources[np.linspace(0, sources.size - 1, min(sources.size, _FEW_ROWS)).astype(np.int64)]
-    return drawn(prepared, few, n_nodes, few.size)
+    return sample_rows(prepared, few, n_nodes, few.size)
 
 
 def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
-    """About how many entries and visits the record will have.
+    """Approximate entries and visits of the record, from a pilot of at most a few hundred sources.
 
-    From a pilot of at most a few hundred sources, whose samples are among those that will be drawn. What few
-    sources, or small rows, can have at most serves as well.
+    For few sources, or small rows, it is an upper bound without a pilot.
     """
     entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
     n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
@@ -210,10 +194,10 @@ def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tup
 
 
 def under_way(prepared: PreparedSampler, nbytes: int, n_blocks: int, threads: int) -> int:
-    """Memory beside a record of `nbytes` that grows by blocks: what each thread works with, and blocks in flight.
+    """Memory beside a record of `nbytes` that grows by blocks: scratch of each thread, and blocks in flight.
 
-    Blocks that wait for their turn are not in the record yet, so that they add nothing; but the one that is copied
-    does, and threads keep room for the next one. What is free in a thread's own memory no other thread gets.
+    Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room that
+    threads reserve for the next one do. Free memory of one thread is not available to others.
     """
     busy = min(threads, n_blocks)
     scratch = busy * prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
@@ -221,5 +205,5 @@ def under_way(prepared: PreparedSampler, nbytes: int, n_blocks: int, threads: in
 
 
 def needed_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:
-    """Memory at its peak: the record of the expected size, and what is under way beside it."""
+    """Peak memory: the record of the expected size, and `working` bytes beside it."""
     return expected_bytes(prepared, sources, expected) + working

@@ -118,7 +118,7 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
 
 
 @contextmanager
-def foreign(path: Path, wanted: str) -> Iterator[None]:
+def untrusted(path: Path, wanted: str) -> Iterator[None]:
     """Whatever another library's reader raises within the block is the fault of the file, and named so.
 
     NumPy's warnings of the file's numbers are unheard: these are checked later. Filters of warnings are the

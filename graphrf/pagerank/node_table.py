@@ -1,7 +1,7 @@
-"""The table of the nodes that a local query has touched.
+"""The table of the nodes touched by a local query.
 
-A hash table gives every touched node a row, in the order in which they are first met; so nothing that is computed
-from the rows depends on the size of the table.
+A hash table gives every touched node a row, in the order of first contact, so that results do not depend on the
+size of the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 class Table(NamedTuple):
     """The touched nodes of one source; row 0 is the source.
 
-    `slots` holds words (node, row + 1), 0 where empty. Columns of `mass`: residual, reserve, edges (at least 1),
-    whether queued. Columns of `visits`: in the batch under way, its number, in all batches, their squares.
+    `slots` holds words (node, row + 1), 0 if empty. Columns of `mass`: residual, reserve, edges (at least 1), 1 if
+    queued. Columns of `visits`: in the current batch, its number, in all batches, sum of their squares.
     """
 
     slots: np.ndarray
@@ -49,8 +49,8 @@ def new_table(rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def grown(table, used, room):  # type: ignore[no-untyped-def]
-    """The same table with room for at least `room` nodes."""
+def enlarged_table(table, used, room):  # type: ignore[no-untyped-def]
+    """A copy of the table with room for at least `room` nodes."""
     rows = table.nodes.size
     while rows < room:
         rows *= 4
@@ -72,7 +72,7 @@ def grown(table, used, room):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def place_of(slots, node):  # type: ignore[no-untyped-def]
-    """The slot that holds `node`, or the empty one where it belongs."""
+    """The slot of `node`, or the empty slot for it."""
     last = uint64(slots.size - 1)
     place = (uint64(node * _MULTIPLIER) >> _U32) & last
     while slots[place] != _U0 and slots[place] >> _U32 != node:
@@ -82,7 +82,7 @@ def place_of(slots, node):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def append(slots, places, nodes, mass, used, place, node, indptr):  # type: ignore[no-untyped-def]
-    """A new row for `node`, whose visits are not set; returns the number of rows."""
+    """Add a row for `node`, without setting visits; returns the number of rows."""
     slots[place] = (node << _U32) | uint64(used + 1)
     places[used] = place
     nodes[used] = node
@@ -102,7 +102,7 @@ def unvisited(table, row):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def begin(table, source, indptr):  # type: ignore[no-untyped-def]
-    """All mass as residual on the source; the table must be empty."""
+    """Put all mass as residual on the source of an empty table."""
     node = uint64(source)
     place = place_of(table.slots, node)
     used = append(table.slots, table.places, table.nodes, table.mass, 0, place, node, indptr)

@@ -23,7 +23,7 @@ from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
-from graphrf.gp.posterior.condition import Conditions
+from graphrf.gp.posterior.condition import FittedModel
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
@@ -54,7 +54,7 @@ class NodePredictor(NodeEstimator):
     likelihood_: Likelihood
     noise_: Any
     _posterior: Posterior | PrecisionPosterior | MixturePosterior
-    _given: Conditions
+    _fitted: FittedModel
     _mean_function: MeanFunction
 
     @needs_memory(_LESS_MEMORY)
@@ -112,8 +112,8 @@ class NodePredictor(NodeEstimator):
         blocks of about 64 MB; m^2 numbers for observed nodes with Cholesky; 3 N x 16 numbers for draws.
         """
         if checks.flag("as_frame", as_frame):
-            found = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
-            return self._frame(nodes, columns_of(found, return_std, return_cov, quantiles))
+            answer = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
+            return self._frame(nodes, columns_of(answer, return_std, return_cov, quantiles))
         self._check_fitted()
         if x is not None:
             return self._with_covariates(nodes, x).predict(
@@ -190,7 +190,7 @@ class NodePredictor(NodeEstimator):
 
     def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
         """The distribution of f at distinct nodes, for one output."""
-        posterior, likelihood = self._posterior, self._given.likelihood
+        posterior, likelihood = self._posterior, self._fitted.likelihood
         if not isinstance(posterior, MixturePosterior):
             mean = posterior.means(nodes)[:, 0]
             return Marginals(mean, self._variances(nodes, bar).reshape(mean.shape), likelihood)
@@ -198,7 +198,7 @@ class NodePredictor(NodeEstimator):
         laws = posterior.laws(nodes, rng, bar)
         parts = [
             Marginals(mean[:, 0], variance.reshape(-1), point.likelihood)
-            for (_, mean, variance), point in zip(laws, self._given.points, strict=True)
+            for (_, mean, variance), point in zip(laws, self._fitted.points, strict=True)
         ]
         return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
 
@@ -207,7 +207,7 @@ class NodePredictor(NodeEstimator):
     ) -> Any:
         """Predictions from the distribution of f at each node alone: of f, or of the expected observation."""
         levels = None if quantiles is None else checked_levels(quantiles)
-        if levels is not None and not self._given.single:
+        if levels is not None and not self._fitted.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
         with self._bar(distinct.size) as bar, self._linear_algebra():
             law = self._marginals(distinct, bar)
@@ -279,15 +279,15 @@ class NodePredictor(NodeEstimator):
             return self._with_covariates(nodes, x).probability(
                 nodes, above=above, below=below, latent=latent, as_frame=as_frame
             )
-        if not self._given.single:
+        if not self._fitted.single:
             raise checks.value_error("above", "is for one output; fit outputs one at a time")
         like = self.likelihood_ if self._is_response(False, False, None, latent) else None
         if like is not None:
             low, high = sorted(map(like.latent_at, (low, high)))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with self._bar(distinct.size) as bar, self._linear_algebra():
-            found = self._marginals(distinct, bar).probability(low, high, like)[inverse]
-        return self._frame(nodes, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+            result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
+        return self._frame(nodes, {"probability": result}) if checks.flag("as_frame", as_frame) else result
 
     @needs_memory(_LESS_MEMORY)
     def sample(
@@ -348,7 +348,7 @@ class NodePredictor(NodeEstimator):
         """Observations in place of draws of f, one for each node; `parts` has the point of each draw."""
         own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
         if hasattr(self, "likelihood_"):
-            models = [point.likelihood for point in self._given.points] or [self.likelihood_]
+            models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
             for number, draw in zip(own.tolist(), draws, strict=True):
                 draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
             return draws
@@ -356,7 +356,7 @@ class NodePredictor(NodeEstimator):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        noises = [self.noise_] if parts is None else [point.noise for point in self._given.points]
+        noises = [self.noise_] if parts is None else [point.noise for point in self._fitted.points]
         for number, draw in zip(own.tolist(), draws, strict=True):
             draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
         return draws
@@ -431,20 +431,20 @@ class NodePredictor(NodeEstimator):
     def _with_covariates(self, nodes: Any, x: Any) -> Self:
         """A copy of the regressor, with covariates of these nodes."""
         positions = super()._queried(nodes)
-        other, before = copy.copy(self), self._given.covariates
+        other, before = copy.copy(self), self._fitted.covariates
         rows = rows_of(self.graph, nodes, positions)
         other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x, rows))
         if before is not None:
             known = before.known.copy()
             known[positions] = True
-            other._given = self._given._replace(covariates=before._replace(known=known))
+            other._fitted = self._fitted._replace(covariates=before._replace(known=known))
         return other
 
     def _queried(self, nodes: Any) -> np.ndarray:
         """The positions of nodes, once their covariates are known."""
         positions = super()._queried(nodes)
-        if self._given.covariates is not None:
-            unknown = positions[~self._given.covariates.known[positions]]
+        if self._fitted.covariates is not None:
+            unknown = positions[~self._fitted.covariates.known[positions]]
             if unknown.size:
                 raise checks.value_error(
                     "x",
@@ -472,7 +472,7 @@ class NodePredictor(NodeEstimator):
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
-        return np.take(array, 0, axis=axis) if self._given.single else array
+        return np.take(array, 0, axis=axis) if self._fitted.single else array
 
     def _exact_deviations(self, n_nodes: int) -> bool:
         """True if deviations at so many nodes are exact ones."""

@@ -25,7 +25,7 @@ from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem,
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import for_each
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
-from graphrf.gp.posterior.condition import Conditions, condition, conditions_of, known
+from graphrf.gp.posterior.condition import FittedModel, condition, fitted_model, known
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import NodePredictor
 from graphrf.gp.routes.plan import make_plan
@@ -226,7 +226,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
         training by the series.
         """
-        forget(self, ("_posterior", "_given", "_mean_function", "_titles"))
+        forget(self, ("_posterior", "_fitted", "_mean_function", "_titles"))
         problem = make_problem(
             self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
             trials=trials,
@@ -249,7 +249,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
             if isinstance(problem, LatentProblem):
                 given = approximated(problem, route, found, numerics.solver, numerics.feature_sampler)
             else:
-                given = conditions_of(problem, route, found, problem.observations)
+                given = fitted_model(problem, route, found, problem.observations)
             self._condition(given, problem.mean, route.precision)
         self._keep_titles(nodes, y, self.mean)
         return self
@@ -264,18 +264,18 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
                 return explore_latent(problem, route, bar.update)
             return explore(problem, route, bar.update)
 
-    def _condition(self, given: Conditions, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
+    def _condition(self, given: FittedModel, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
         numerics = self.numerics
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
                 self.graph, given, mean.basis, solver=numerics.solver, tol=float(numerics.tol),
                 max_iterations=int(numerics.max_iterations), n_threads=numerics.n_threads,
-                draw=numerics.feature_sampler, step=bar.update, precision=precision,
+                feature_sampler=numerics.feature_sampler, step=bar.update, precision=precision,
             )  # fmt: skip
         constant, trend = mean.parts(posterior.coefficients)
 
-        self._posterior, self._given, self._mean_function = posterior, given, mean
+        self._posterior, self._fitted, self._mean_function = posterior, given, mean
         self.kernel_, self.sampler_ = given.kernel, given.sampler
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
@@ -321,7 +321,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         """See Attributes."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first")
-        known = self._given.log_marginal_likelihood
+        known = self._fitted.log_marginal_likelihood
         return float(self._posterior.log_likelihood if known is None else known)
 
     def score(

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP
 from tests.support.real_data import needs_data
+
+
+def _draw(graph, n, seed, p=1):
+    rng = np.random.default_rng(seed)
+    nodes = np.sort(rng.choice(graph.n_nodes, n, replace=False))
+    signal = grf.Diffusion(2.0).dense_root(graph) @ rng.standard_normal((graph.n_nodes, p))
+    return nodes, 1.0 + signal[nodes] + 0.1 * rng.standard_normal((n, p))
 
 
 @pytest.fixture
@@ -19,10 +26,34 @@ def task(example, grid):
     return protocol.task_from(grid, train, test, y[train], y[test], model)
 
 
-def test_the_exact_posterior_is_that_of_the_exact_process(task):
-    fixed = {"kernel": task.kernel, "normalize": False, "optimize": False, "output_scale": 1.5, "noise": 0.05}
-    gp = ExactGraphGP(task.graph, mean="zero", **fixed).fit(task.train, task.y_train - 0.25)
-    mean, covariance = gp.predict(task.test, return_cov=True)
+def test_the_exact_process_is_that_of_dense_matrices_and_its_training_that_of_the_regressor(example, grid):
+    exact = example("_exact_gp").ExactGP
+    nodes, y = _draw(grid, 100, seed=4, p=2)
+    gp = exact(grid, grf.Matern(1.5, 3.0), lengthscale=3.0, output_scale=2.0, noise=0.05).fit(nodes, y)
+    prior = grf.Matern(1.5, 3.0).dense(grid)
+    prior *= 2.0 / np.diagonal(prior).mean()
+    a = prior[np.ix_(nodes, nodes)] + 0.05 * np.eye(nodes.size)
+    inverse = np.linalg.inv(a)
+    c = inverse.sum(axis=0) @ y / inverse.sum()
+    density = multivariate_normal(np.zeros(nodes.size), a).logpdf((y - c).T).sum()
+    assert np.isclose(gp.log_marginal_likelihood_, density, rtol=1e-11)
+    mean, covariance = gp.predict(return_cov=True)
+    np.testing.assert_allclose(mean, c + prior[:, nodes] @ inverse @ (y - c), atol=1e-9)
+    np.testing.assert_allclose(covariance, prior - prior[:, nodes] @ inverse @ prior[nodes], atol=1e-10)
+    std = gp.predict([7, 3], return_std=True)[1][:, 1]
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)[[7, 3]]), rtol=1e-7)
+    y = y + 0.5 * np.cos(17 * nodes)[:, None]
+    trained = exact(grid).fit(nodes, y)
+    settings = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode", "method": "series", "seed": 0}
+    regressor = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
+    assert np.isclose(regressor.log_marginal_likelihood_, trained.log_marginal_likelihood_, atol=1e-4)
+
+
+def test_the_exact_posterior_of_a_task_is_that_of_the_exact_process(example, task):
+    variance = np.diagonal(task.kernel.dense(task.graph)).mean()
+    known = {"lengthscale": task.kernel.lengthscale, "output_scale": 1.5 * variance, "noise": 0.05}
+    gp = example("_exact_gp").ExactGP(task.graph, task.kernel, mean="zero", **known)
+    mean, covariance = gp.fit(task.train, task.y_train - 0.25).predict(task.test, return_cov=True)
     np.testing.assert_allclose(task.mean, 0.25 + mean, atol=1e-10)
     np.testing.assert_allclose(task.covariance, covariance, atol=1e-10)
 

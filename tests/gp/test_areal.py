@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.likelihood_search import Block, LikelihoodSearch, precision_divisor
+from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, TrainingBlock, precision_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.likelihoods.counts import Poisson
@@ -142,7 +142,7 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
     dense = LikelihoodSearch(
-        [Block(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
+        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
         precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
     )  # fmt: skip
     for ours, theirs in zip(search.negative(point), dense.negative(point), strict=True):
@@ -181,7 +181,7 @@ def test_all_are_trained_and_saved(name, districts, tmp_path):
     assert gp.converged_
     assert gp.n_points_ > 1  # averaged over hyperparameters, shares among them
     if gp.kernel_.shares:
-        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._given.points}
+        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._fitted.points}
         assert len(points) > 1
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")

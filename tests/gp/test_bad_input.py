@@ -36,8 +36,8 @@ def _fit(graph, nodes, y, **settings):
     largest = np.sqrt(np.diagonal(prior).max())
     if gp.n_points_ > 1:
         # Over all hyperparameters that are likely, whose means differ by as much as y at most.
-        largest = np.sqrt(max(_largest_variance(graph, point) for point in gp._given.points))
-        noise = max(point.noise for point in gp._given.points)
+        largest = np.sqrt(max(_largest_variance(graph, point) for point in gp._fitted.points))
+        noise = max(point.noise for point in gp._fitted.points)
         assert std.max() <= 2 * largest + np.sqrt(noise) + np.ptp(np.asarray(y, float))
     elif (gp.method_, gp.solver_) == ("series", "cholesky"):
         basis = no_mean(graph.n_nodes) if gp.mean == "zero" else None

@@ -205,7 +205,7 @@ def test_noise_alone_stands_beside_other_hyperparameters_where_it_is_probable():
         known = grf.GraphGPRegressor(graph, noise=1.0, **settings).fit(nodes, y)
 
     def smallest(gp):
-        return min(point.output_scale for point in gp._given.points) / gp.output_scale_
+        return min(point.output_scale for point in gp._fitted.points) / gp.output_scale_
 
     assert smallest(beside) < 1e-5 < min(smallest(without), smallest(known))
     assert np.abs(beside.predict(nodes)).mean() < np.abs(without.predict(nodes)).mean()

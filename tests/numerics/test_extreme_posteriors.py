@@ -23,8 +23,6 @@ WAVE = np.cos(SEEN * np.pi / 10) + 0.1 * np.sin(37.0 * SEEN)
 
 
 def fitted(way, graph, nodes, y, sampler=None, **settings):
-    if way == "exact":
-        return grf.gp.ExactGraphGP(graph, **settings).fit(nodes, y)
     method, _, solver = way.partition("-")
     gp = grf.GraphGPRegressor(
         graph,
@@ -38,7 +36,7 @@ def fitted(way, graph, nodes, y, sampler=None, **settings):
 
 @pytest.mark.parametrize("length", [10.0, 100.0])
 @pytest.mark.parametrize("noise", [1e-14, 1e-10, 1e-6, 1e-2])
-@pytest.mark.parametrize("way", ["exact", "series-cholesky", "series-cg", "features-cholesky"])
+@pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "features-cholesky"])
 def test_covariances_have_no_negative_eigenvalue_but_for_their_own_rounding(way, noise, length):
     # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth of that.
     settings = {"kernel": grf.Diffusion(length), "optimize": False, "output_scale": 1.0, "noise": noise}
@@ -69,7 +67,7 @@ def test_a_plain_difference_would_have_negative_eigenvalues():
     assert eigenvalues[0] < -1e-8 * eigenvalues[-1]
 
 
-@pytest.mark.parametrize("way", ["series", "features", "exact"])
+@pytest.mark.parametrize("way", ["series", "features"])
 @pytest.mark.parametrize("unit", [1e-139, 1e12])
 def test_training_is_the_same_in_all_units_of_y(way, unit):
     graph = grf.Graph(LONG)
@@ -82,7 +80,7 @@ def test_training_is_the_same_in_all_units_of_y(way, unit):
     )
 
 
-@pytest.mark.parametrize("way", ["series", "features", "exact"])
+@pytest.mark.parametrize("way", ["series", "features"])
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
 def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, factor):
     # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or noise only.
@@ -147,16 +145,6 @@ def test_the_preconditioner_of_a_covariance_that_is_rounding_is_the_noise():
     columns = np.array([[-1e-30, 0.0], [0.0, -1e-30]])
     precondition = nystrom_preconditioner(columns, np.arange(2), np.array([2.0, 4.0]))
     np.testing.assert_array_equal(precondition(np.ones((2, 1))), [[0.5], [0.25]])
-
-
-def test_the_exact_process_warns_of_eigenvalues_that_rounding_has_lost():
-    graph = grf.Graph(GRAPHS["weights from 1e-12 to 1e12"])
-    settings = {"optimize": False, "output_scale": 1.0, "noise": 0.1}
-    with pytest.warns(UserWarning, match="its matrix may be off by .* of its norm"):
-        fitted(
-            "exact", graph, [0, 1], [0.0, 1.0], kernel=grf.Diffusion(1.0, laplacian="combinatorial"), **settings
-        )
-    fitted("exact", graph, [0, 1], [0.0, 1.0], kernel=grf.Diffusion(1.0), **settings)
 
 
 @pytest.mark.parametrize(

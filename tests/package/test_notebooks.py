@@ -58,8 +58,6 @@ def shown(karate, tmp_path_factory):
     """One of each object that has a table, by name."""
     folder = tmp_path_factory.mktemp("graphs") / "karate"
     karate.save(folder)
-    nodes = np.arange(0, 34, 2)
-    y = np.sin(nodes)
     kernel = grf.Diffusion(2.0)
     walks = grf.RandomWalks(4)
     both = np.eye(34)[:2]
@@ -81,8 +79,6 @@ def shown(karate, tmp_path_factory):
         "local pagerank": local_pagerank(karate, 0, k=3, seed=0),
         "local pageranks": local_pagerank(karate, [0, 33], seed=0),
         "pushed pagerank": local_pagerank(karate, [0], max_residual=1e-3),
-        "exact regressor": grf.gp.ExactGraphGP(karate, kernel=kernel),
-        "fitted exact regressor": grf.gp.ExactGraphGP(karate).fit(nodes, np.column_stack([y, y**2])),
         "reliability": grf.gp.metrics.reliability([0, 1], [[0.9, 0.1], [0.6, 0.4]]),
     }  # fmt: skip
     return seen
@@ -187,14 +183,6 @@ def test_a_huge_mapped_graph_is_not_read():
     cells = _read(graph).cells
     assert f"{entries // 2:,}" in cells
     assert "14.6 TiB, on disk" in cells
-
-
-def test_a_table_fits_no_model_and_reads_no_eigenpairs(karate, monkeypatch):
-    gp = grf.gp.ExactGraphGP(karate)
-    monkeypatch.setattr(np.linalg, "eigh", None)
-    assert "not fitted" in repr(gp)
-    cells = _read(gp).cells
-    assert cells[cells.index("fitted") + 1] == "no"
 
 
 def test_a_table_asks_no_workers(shown):

@@ -1,4 +1,4 @@
-"""Sources of a trainable kernel's rows: sampled features, here or elsewhere, or the exact series."""
+"""Sources of a trainable kernel's rows: sampled features, local or remote, or the exact series."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RemoteFeatures(Protocol):
 class _TorchSampledSource(TorchSource):
     """A source of sampled rows; the mean variance is that of F F^T over the nodes that they hold.
 
-    What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
+    It warns of truncated rows at the start: later only the ends of walks or powers matter.
     """
 
     def __init__(self, info: SampleInfo) -> None:
@@ -98,9 +98,9 @@ class _TorchSampledSource(TorchSource):
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            found = bounds.suitability_warnings(self._info, kernel, f)
-            self._warned = bool(found)
-            for warning in found:
+            result = bounds.suitability_warnings(self._info, kernel, f)
+            self._warned = bool(result)
+            for warning in result:
                 warn(warning)
         return f, jacobian_columns(kernel, names, self._size, self.scale)
 
@@ -117,10 +117,7 @@ class _TorchSampledSource(TorchSource):
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features: of a record on a device everything is computed there.
-
-    The kernel is checked against the features, with the warnings that `Features.matrix` has.
-    """
+    """Rows of sampled features, on the device of their record; kernels are checked as by `Features.matrix`."""
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
@@ -134,10 +131,7 @@ class TorchFeatureSource(_TorchSampledSource):
         warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes, all among those that the features hold.
-
-        ValueError if the record lies on another device that is not the host.
-        """
+        """The rows of nodes that the features hold; ValueError if the record lies on another device."""
         if self._features.device not in ("cpu", str(device)):
             raise ValueError(
                 f"the kernel and its features must be on one device, got a kernel on {device} and features on "
@@ -175,10 +169,9 @@ class TorchFeatureSource(_TorchSampledSource):
 
 
 class TorchRemoteSource(_TorchSampledSource):
-    """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
+    """Rows of sampled features that are elsewhere: products pass through the host, in their dtype.
 
-    Products have the precision of the features' dtype. The kernel is checked as by `TorchFeatureSource`, but for
-    what `CutPowers` drop.
+    The kernel is checked as by `TorchFeatureSource`, but for what `CutPowers` drop.
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
@@ -201,8 +194,7 @@ class TorchRemoteSource(_TorchSampledSource):
 class TorchSeriesSource(TorchSource):
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
-    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`). The
-    kernel is checked against the graph.
+    The modulation is the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`).
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
@@ -247,7 +239,7 @@ class TorchSeriesSource(TorchSource):
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
+        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos above."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
@@ -267,8 +259,7 @@ class TorchSeriesSource(TorchSource):
 class _Kept:
     """A function of nodes, device and dtype that keeps its last few results; pickles hold none.
 
-    Nodes are compared where they lie, number by number: one answer goes to the host, and a tensor that was changed
-    in place is not taken for what it was.
+    Nodes are compared where they lie, number by number, so that tensors changed in place are noticed.
     """
 
     def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:

@@ -64,7 +64,7 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
     for user in (module, regression):
         monkeypatch.setattr(user, "POINTS", 400)
     settings = {"kernel": grf.Matern(nu=2.0), "prior": {"noise_alone": 0.0}, "seed": 0}
-    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._given.points
+    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._fitted.points
     weights = np.array([point.weight for point in points])
     assert weights.sum() == pytest.approx(1.0)
     means, deviations = _moments(graph, nodes, y, information)
@@ -134,12 +134,12 @@ def test_the_average_of_likelihoods_is_reported(drawn):
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), mean="zero", seed=0).fit(nodes, y)
     likelihoods = []
-    for point in gp._given.points:
+    for point in gp._fitted.points:
         k = point.kernel.dense(graph)[np.ix_(nodes, nodes)]
         likelihoods.append(
             multivariate_normal(np.zeros(80), point.amplitude * k + point.noise * np.eye(80)).logpdf(y)
         )
-    weights = [point.weight for point in gp._given.points]
+    weights = [point.weight for point in gp._fitted.points]
     expected = np.log(weights @ np.exp(np.array(likelihoods) - max(likelihoods))) + max(likelihoods)
     assert gp.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-6)
 
@@ -188,7 +188,7 @@ VALUES = np.sin(FEW / 5) + 0.2 * np.random.default_rng(0).standard_normal(FEW.si
 
 def _points(graph, **settings):
     gp = grf.GraphGPRegressor(graph, **{"kernel": grf.Matern(nu=2.0), "seed": 0, **settings}).fit(FEW, VALUES)
-    return gp, gp._given.points
+    return gp, gp._fitted.points
 
 
 def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate):

@@ -63,7 +63,7 @@ def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, mo
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", method="series", seed=0).fit(nodes, y)
     evidence, means, deviations = grid
     assert gp.candidates_[0].log_evidence == pytest.approx(evidence, abs=near)
-    points = gp._given.points
+    points = gp._fitted.points
     weights = np.array([point.weight for point in points])
     for k, own in enumerate(np.log([[point.kernel.lengthscale, point.amplitude] for point in points]).T):
         if k:  # the output scale, in the mean variance at the observed nodes
@@ -114,7 +114,7 @@ def test_the_mode_is_the_largest_posterior_density(drawn):
 
     def density(lengthscale, factor):
         kernel = grf.Matern(2.0, lengthscale)
-        scale = gp._given.output_scale * factor
+        scale = gp._fitted.output_scale * factor
         own = grf.GraphGPRegressor(graph, kernel=kernel, optimize=False, output_scale=scale, **settings)
         variance = np.diag(kernel.dense(graph))[nodes].mean()
         return (
@@ -148,16 +148,16 @@ def _fit(graph, **settings):
 def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, normalize):
     gp = _fit(karate, output_scale=0.5, numerics=grf.gp.Numerics(normalize=normalize))
     assert gp.n_points_ > 1
-    for point in gp._given.points:
+    for point in gp._fitted.points:
         variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
         assert point.amplitude * variance == pytest.approx(0.5, rel=1e-9)
     mode = _fit(karate, output_scale=0.5, hyperparameters="mode", numerics=grf.gp.Numerics(normalize=normalize))
     variance = np.diag(mode.kernel_.dense(karate)).mean() if normalize else 1.0
-    assert mode._given.amplitude * variance == pytest.approx(0.5, rel=1e-6)
+    assert mode._fitted.amplitude * variance == pytest.approx(0.5, rel=1e-6)
 
 
 def test_routes_have_the_same_points(karate):
-    series, precision = (_fit(karate, method=method)._given.points for method in ("series", "precision"))
+    series, precision = (_fit(karate, method=method)._fitted.points for method in ("series", "precision"))
     assert len(series) == len(precision) > 1
     for one, other in zip(series, precision, strict=True):
         assert one.kernel.lengthscale == pytest.approx(other.kernel.lengthscale, rel=1e-3)
@@ -167,14 +167,14 @@ def test_routes_have_the_same_points(karate):
 def test_averages_by_sampled_rows_keep_to_the_laplacian_of_the_rows(karate):
     gp = _fit(karate, kernel="auto", method="features")
     assert len({own.kernel.laplacian for own in gp.candidates_}) == 2
-    assert {point.kernel.laplacian for point in gp._given.points} == {gp.sampler_.laplacian}
+    assert {point.kernel.laplacian for point in gp._fitted.points} == {gp.sampler_.laplacian}
 
 
 def test_hyperparameters_without_a_prior_are_at_the_mode_of_each_point(karate):
     gp = _fit(karate, optimize=("nu", "lengthscale"))
     assert gp.kernel_.nu != KERNEL.nu
-    assert len({point.kernel.nu for point in gp._given.points}) == 1
-    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
+    assert len({point.kernel.nu for point in gp._fitted.points}) == 1
+    assert len({point.kernel.lengthscale for point in gp._fitted.points}) > 1
     mode = _fit(karate, optimize=("nu", "lengthscale"), hyperparameters="mode")
     assert mode.kernel_.nu != KERNEL.nu
 

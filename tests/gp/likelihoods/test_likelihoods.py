@@ -28,7 +28,7 @@ from graphrf.gp import (
     ZeroInflatedNegativeBinomial,
     ZeroInflatedPoisson,
 )
-from graphrf.gp.latent.derivatives import derivatives
+from graphrf.gp.latent.laplace import derivatives
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.responses import checked_responses

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf.gp import MetricGraph, MetricGraphGPRegressor
 from graphrf.gp.metric.field import EdgeKernel, EdgePrecision
-from graphrf.gp.metric.training import Hyperparameters, averaged, best
+from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 
@@ -95,10 +95,10 @@ def test_the_likelihood_is_that_of_the_observations(observed):
 @pytest.mark.parametrize(("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)])
 def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
     graph, places, y, _ = observed
-    pieces = graph.cut(graph.places(places), alpha)
+    pieces = graph.subdivide(graph.places(places), alpha)
     observations = Observations.of(pieces.where, y[:, None], np.ones((pieces.n_nodes, 1)))
     precision = EdgePrecision(pieces, EdgeKernel(1.0, alpha), "stationary")
-    found = best(precision, observations, Hyperparameters(None, None, None), prior, graph.road_length)
+    found = best(precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length)
     point = np.log([0.7, 2.0, 0.3])
     _, slope = found.search.negative(point)
     for axis in range(3):

@@ -133,7 +133,7 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     nodes, y, beside = observed("negative_binomial", signal, n=25)
     settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": "precision", "seed": 0}
     gp = grf.GraphGPRegressor(grid, hyperparameters="average", **settings).fit(nodes, y, **beside)
-    points = gp._given.points
+    points = gp._fitted.points
     assert 2 <= gp.n_points_ == len(points) <= 8
     assert sum(point.weight for point in points) == pytest.approx(1)
     assert len({point.likelihood.dispersion for point in points}) > 1
@@ -304,12 +304,12 @@ def test_long_markov_chains_agree(grid, signal, name):
     checked = likelihood.checked(
         np.asarray(y, float), np.asarray(beside.get("trials"), float) if "trials" in beside else None
     )
-    offset = np.log(beside.get("exposure", np.ones(300))) + gp._given.offset[0]
+    offset = np.log(beside.get("exposure", np.ones(300))) + gp._fitted.offset[0]
     whole = SMOOTH.dense(grid)
-    prior = np.linalg.inv(whole / np.trace(whole) * 196 + 1 / gp._given.mean_precision)
+    prior = np.linalg.inv(whole / np.trace(whole) * 196 + 1 / gp._fitted.mean_precision)
     # chains in the coordinates of a somewhat wider approximation, which mix at once
     wide = 1.3 * gp.predict(latent=True, return_cov=True)[1]
-    own, middle = np.linalg.inv(wide), mean - gp._given.offset[0]
+    own, middle = np.linalg.inv(wide), mean - gp._fitted.offset[0]
 
     def log_ratio(x):
         f = middle + x

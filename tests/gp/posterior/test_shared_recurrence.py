@@ -78,7 +78,7 @@ def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(monkeypa
     for one, other in zip(together.predict(return_std=True), alone.predict(return_std=True), strict=True):
         assert np.allclose(one, other, rtol=1e-9, atol=1e-12)
     assert together.kernel_ == alone.kernel_
-    assert len({point.kernel.laplacian for point in together._given.points}) == 2
+    assert len({point.kernel.laplacian for point in together._fitted.points}) == 2
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Edges cut at places along them: each place becomes a vertex of two pieces."""
+"""Edges subdivided at places along them: each place becomes a vertex of two pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Places so near one another, or so near an end, as a share of the edge's length, are one.
+# Places so near one another, or so near an end, relative to the edge's length, are one.
 _ONE = 1e-8
 
 
@@ -26,8 +26,8 @@ class Places(NamedTuple):
         return Places(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
 
 
-class Pieces(NamedTuple):
-    """The edges of a metric graph cut at n places: m pieces."""
+class Subdivision(NamedTuple):
+    """The edges of a metric graph subdivided at n places: m pieces."""
 
     n_nodes: int  # vertices: those of the graph come first
     src: np.ndarray  # the ends of every piece, (m,)
@@ -45,7 +45,7 @@ def rounded(places: Places, length: np.ndarray, step: float) -> Places:
     return places._replace(distance=np.where(inside, distance, places.distance))
 
 
-def cut(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places) -> Pieces:
+def subdivide(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places) -> Subdivision:
     """Cut edges at places, in O((m + n) log(m + n))."""
     where = places.node.copy()
     inside = np.flatnonzero(where < 0)
@@ -70,4 +70,6 @@ def cut(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, plac
     order = np.lexsort((stops, edges))
     edges, stops, vertices = edges[order], stops[order], vertices[order]
     same = np.flatnonzero(np.diff(edges) == 0)
-    return Pieces(n_nodes + edge.size, vertices[same], vertices[same + 1], (stops[same + 1] - stops[same]), where)
+    return Subdivision(
+        n_nodes + edge.size, vertices[same], vertices[same + 1], (stops[same + 1] - stops[same]), where
+    )

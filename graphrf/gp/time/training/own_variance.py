@@ -1,8 +1,8 @@
-"""Variances of each sensor's own, by predictions of sensor-days that are left out.
+"""Variances of individual sensors, from predictions of sensor-days that are left out.
 
-The likelihood of a stationary model is ruled by short steps, of which there are most. Where the model is wrong
-about whole days of single sensors, their intervals are too narrow. Here what nodes have of their own, in all parts
-that last, is multiplied by the factor under which days that are left out have the largest density.
+Short steps dominate the likelihood of a stationary model. Where the model is wrong about whole days of single
+sensors, their intervals are too narrow. So the individual variances of all lasting parts are multiplied by the
+factor under which days that are left out have the largest density.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FACTORS = 2.0 ** np.arange(8)
 _CELLS = 600  # in a block
 
 
-class Block(NamedTuple):
+class SensorDays(NamedTuple):
     """Some observed values: times, positions of sensors, values, and the groups that are left out."""
 
     times: np.ndarray
@@ -29,13 +29,13 @@ class Block(NamedTuple):
     group: np.ndarray
 
 
-def with_habits(
+def inflate_own_variance(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
-    """The model whose lasting parts have the variances of nodes' own that predict sensor-days best.
+    """The model whose lasting parts have the individual variances of nodes that predict sensor-days best.
 
     `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are values without
-    their mean, and `mask` is where they were observed.
+    their mean, observed where `mask` is true.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     # parts that are neither levels nor gone after six steps
@@ -55,8 +55,8 @@ def with_habits(
     return Separable(tuple(parts), model.noise)
 
 
-def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Block) -> np.ndarray:
-    r"""The sum of log densities of single values, each given all of the block but its group, for each factor.
+def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: SensorDays) -> np.ndarray:
+    """The sum of log densities of single values, each given all of the block but its group, for each factor.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
     """
@@ -72,15 +72,15 @@ def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Bloc
     for i, factor in enumerate(_FACTORS):
         inverse = cho_solve((cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size))
         weights = inverse @ block.y
-        for own in groups:
-            spread = np.linalg.inv(inverse[np.ix_(own, own)])
-            variance = np.diag(spread)
-            totals[i] -= 0.5 * float((np.log(variance) + (spread @ weights[own]) ** 2 / variance).sum())
+        for each in groups:
+            covariance = np.linalg.inv(inverse[np.ix_(each, each)])
+            variance = np.diag(covariance)
+            totals[i] -= 0.5 * float((np.log(variance) + (covariance @ weights[each]) ** 2 / variance).sum())
     return totals
 
 
-def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Block | None:
-    """A sensor with those that are nearest by C, at evenly spread times; None where too little was observed."""
+def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> SensorDays | None:
+    """A sensor with those that are nearest by C, at evenly spaced times; None where too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))
@@ -91,4 +91,4 @@ def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask
         return None
     day = np.floor((times[rows[row]] - times[0]) / 24.0).astype(int)
     _, group = np.unique(day * n + chosen[column], return_inverse=True)
-    return Block(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)
+    return SensorDays(times[rows[row]], chosen[column], y[rows[row], chosen[column]], group)

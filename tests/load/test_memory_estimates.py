@@ -88,7 +88,7 @@ def test_more_than_is_foreseen_is_allowed_and_less_is_refused():
         from graphrf.sampling import task
 
         original = task.needed_bytes
-        patch.setattr(job, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1])
+        patch.setattr(task, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1])
         grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1)
     grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1, memory_limit=needed[-1])
     with pytest.raises(MemoryError, match="need about"):

@@ -78,7 +78,7 @@ class _BlasLimits:
 
     def _apply(self) -> None:
         now = min((number for _, number in self._asked), default=None)
-        if now == self._now:  # a library may stop its threads to be told the same again
+        if now == self._now:  # setting the same number again may stop a library's threads
             return
         for library, before in self._before:
             _set_threads(library, before if now is None else now)

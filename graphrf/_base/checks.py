@@ -1,7 +1,7 @@
 """Checks of arguments, used once at every public entry.
 
-Each checker takes the argument's name and says what was wanted, what came and, where it helps, the way out.
-Kind is a `TypeError`, value a `ValueError`; both hold the argument's name as `error.argument`.
+Each checker takes the argument's name. Its message states what is required, what was passed and, where useful,
+a remedy. A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def describe(value: Any) -> str:
 
 
 def _bounds(low: float | None, high: float | None, include_low: bool, include_high: bool) -> str:
-    # Integers are written out: 9.22337e+18 would not say which one is the last.
+    # Integers are written out: 9.22337e+18 would not identify the last of them.
     least, most = (f"{bound}" if isinstance(bound, int) else f"{bound:g}" for bound in (low or 0, high or 0))
     if low is not None and high is not None:
         return f"in {'[' if include_low else '('}{least}, {most}{']' if include_high else ')'}"

@@ -50,7 +50,7 @@ class _Cache(NullCache):
             return None
         try:
             kept = self._kept.load_overload(sig, target_context)
-        except Exception:  # whatever pickle says of damaged files
+        except Exception:  # pickle raises many types of error for damaged files
             with suppress(OSError):
                 self._kept.flush()
             kept = None

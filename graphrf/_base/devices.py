@@ -13,7 +13,7 @@ ENGINES = ("numba", "torch")
 
 
 def engine_device(engine: str | None, device: str | torch.device, purpose: str) -> torch.device | None:
-    """The device on which torch is to work; None if numba does, on the CPU: to tell, torch is not imported.
+    """The device for torch; None if numba is used, on the CPU. Torch is not imported to find out.
 
     None for the engine stands for numba on the CPU, and for torch on any other device. `purpose` begins the
     message of the ImportError where torch is missing: "PageRank by engine='torch'".

@@ -133,7 +133,7 @@ def put_off(package: str) -> None:
 
 
 def need(library: str, what: str) -> Any:
-    """A module of a library that an extra brings; ImportError that says so where it is missing."""
+    """Import a library of an extra; if it is missing, the ImportError names the extra."""
     try:
         return importlib.import_module(library)
     except ModuleNotFoundError as error:
@@ -141,7 +141,7 @@ def need(library: str, what: str) -> Any:
 
 
 def missing(error: ModuleNotFoundError, what: str, extra: str | None = None) -> ImportError:
-    """The error that says what needs the missing library and which extra brings it; any other as it is."""
+    """The error that names what needs the missing library, and the extra that installs it."""
     library = (error.name or "").partition(".")[0]
     if library not in EXTRAS:
         return error

@@ -16,7 +16,7 @@ _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
 MORE_MEMORY = (
     "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a scipy.sparse matrix"
 )
-# What needs less is not looked for.
+# Bytes below which the available memory is not checked.
 _SMALL = 2**24
 # Control groups, in which containers and batch jobs run: where their folders are, which group this process is in;
 # for each version the files of limit and use, and what in its statistics are pages of files.
@@ -37,7 +37,7 @@ class NoRoomError(MemoryError):
 def available_memory() -> int | None:
     """Bytes that this process can still take of the machine, its control groups and its limits.
 
-    None if nothing says so.
+    None if it is unknown.
     """
     known = [size for size in (_machine(), address_space(), *_control_groups()) if size is not None]
     return min(known) if known else None

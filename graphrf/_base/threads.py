@@ -37,7 +37,7 @@ def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_thr
     """Results of `function` over `tasks`, in order, computed on a pool of threads.
 
     At most 2 `n_threads` tasks are in flight, so results waiting for their turn stay bounded, and an
-    interrupt or an error stops what has not begun.
+    interrupt or an error cancels tasks that have not started.
     """
     n_threads = startable(n_threads)
     if n_threads == 1 or len(tasks) <= 1:

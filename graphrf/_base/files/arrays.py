@@ -86,7 +86,7 @@ _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, 
 
 @contextmanager
 def complete_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
-    """Whatever goes wrong within the block is the fault of the file, which `writer` writes: it is told so."""
+    """Raise every error of the block as the fault of a file, naming its `writer`."""
     try:
         yield
     except FileNotFoundError:

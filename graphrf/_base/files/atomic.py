@@ -31,7 +31,7 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
 
     The bytes go to a temporary file in the same folder, reach the disk, and are renamed over `path`, so a process
     killed at any moment leaves either the old file or the new one. A killed process leaves its temporary file,
-    which the next writer of the same path removes. A link is replaced, not followed; the permissions of a file
+    which the next writer of the same path removes. A link is replaced, not its target; the permissions of a file
     that is replaced are kept.
 
     ValueError, with the name of the argument, where `path` cannot be a file's; OSError, with it, the path and a
@@ -105,7 +105,7 @@ def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder reach the disk.
 
-    Without it a power cut may bring the old name back, or none, after the writer was told that all is done. On
+    Without it a power cut may bring the old name back, or none, after the writer has returned. On
     ext4 it makes a small save no slower. Where folders cannot be opened or synced, the system decides.
     """
     with suppress(OSError):
@@ -134,7 +134,7 @@ def file_path(path: Any, argument: str) -> Path:
         try:
             mode = place.stat().st_mode
         except OSError:
-            continue  # not there, or not to be seen: writing will tell
+            continue  # missing or not readable: writing raises the error
         if place == target:
             # Renaming over a device or a pipe would put a plain file in its place.
             if not stat.S_ISREG(mode):

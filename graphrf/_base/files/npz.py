@@ -1,7 +1,7 @@
 """Archives of plain arrays, .npz: written without pickle, and read without trust, in no more memory than allowed.
 
-numpy.load believes what an archive says about itself: sizes, shapes and types. Here all of it is checked against
-the bytes that are there before anything is allocated.
+numpy.load trusts the sizes, shapes and types in an archive's headers. Here they are checked against the bytes that
+are present before anything is allocated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that others wrote: never read beyond what memory has room for, and the faults of their readers ours."""
+"""Reading files from elsewhere: within available memory, with the errors of other libraries translated."""
 
 from __future__ import annotations
 
@@ -130,15 +130,15 @@ def untrusted(path: Path, wanted: str) -> Iterator[None]:
         with np.errstate(all="ignore"):
             yield
     except MemoryError as error:
-        said = f": {str(error)[:200]}" if str(error) else ""
+        reason = f": {str(error)[:200]}" if str(error) else ""
         raise NoRoomError(
-            f"{path}: its reading as a {wanted} needs more memory than is available{said}; free some, pass a "
+            f"{path}: its reading as a {wanted} needs more memory than is available{reason}; free some, pass a "
             "larger `memory_limit`, or give the graph as a scipy.sparse matrix"
         ) from None
     except Exception as error:
         # Libraries are given bytes: where they name the file, they name a place in memory.
-        said = re.sub(r"The file <[^>]*>", "it", " ".join(str(error)[:1000].split())) or type(error).__name__
-        raise ValueError(f"{path} is not a readable {wanted}: {said[:300]}") from None
+        reason = re.sub(r"The file <[^>]*>", "it", " ".join(str(error)[:1000].split())) or type(error).__name__
+        raise ValueError(f"{path} is not a readable {wanted}: {reason[:300]}") from None
 
 
 def short(value: Any) -> str:
@@ -197,5 +197,5 @@ def named(path: Path) -> Iterator[None]:
         if str(path) in str(error):
             raise
         kind = next(kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind))
-        said = str(error) or "not enough memory to read it"
-        raise kind(f"{path}{', ' if said.startswith('line ') else ': '}{said}") from None
+        reason = str(error) or "not enough memory to read it"
+        raise kind(f"{path}{', ' if reason.startswith('line ') else ': '}{reason}") from None

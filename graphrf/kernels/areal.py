@@ -13,7 +13,7 @@ from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
-# A share so near to 0 or 1 takes half of the digits of the precision.
+# A mixing proportion this near to 0 or 1 costs half of the digits of the precision.
 _NEAREST = 1e-6
 _LARGEST_DENSE = 5_000
 
@@ -77,10 +77,10 @@ class ICAR(_ArealKernel):
 
     Notes
     -----
-    Without that constraint the density would be improper, since it does not tell the level; the level is left to
+    Without that constraint the density would be improper, since it does not depend on the level; that is left to
     the constant of the mean, whose prior is flat. On a graph of several components each of them is
     scaled for itself and sums to zero for itself, and isolated nodes are independent with variance 1. Components
-    whose levels may differ need covariates that say which nodes are theirs.
+    whose levels may differ need covariates that indicate their nodes.
 
     References
     ----------
@@ -121,7 +121,7 @@ class BYM2(_ArealKernel):
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 
     f = sqrt(1 - phi) v + sqrt(phi) u with independent standard normal v, and u with the covariance of `ICAR`, the
-    geometric mean of whose variances is 1. So phi is the share of the variance that the graph explains.
+    geometric mean of whose variances is 1. So phi is the proportion of the variance that the graph explains.
 
     Parameters
     ----------

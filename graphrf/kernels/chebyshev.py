@@ -10,7 +10,7 @@ import scipy.fft
 # How far below 1 the eigenvalues of W reach, on a graph without self-loops.
 WIDTHS = {"normalized": 2.0, "combinatorial": 1.0}
 
-# Values on the interval that are looked at first.
+# The initial number of values on the interval.
 _FEWEST = 64
 
 ROUNDING = float(np.finfo(np.float64).eps)
@@ -30,7 +30,7 @@ def chebyshev_coefficients(
     """Chebyshev coefficients on 1 - width <= x <= 1 of a function whose dropped tail is below tol max |function|.
 
     The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients below
-    floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail beyond
+    floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail above
     `max_degree`, relative to max |function|; where that is too large the first is None, or if `cut` what is there.
     """
 
@@ -65,8 +65,8 @@ def chebyshev_columns(
     """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree + 1, columns).
 
     The second result is the largest value of each column. The coefficients end with the last that is above
-    tol max |column| in one of the named columns. Where that is beyond `max_degree`, there are more of them, not
-    all of which need be right: only a degree that is large. Where the degree can be guessed, `expected` saves the
+    tol max |column| in one of the named columns. Where that is above `max_degree`, more coefficients are
+    returned, which need not be accurate. Where the degree can be guessed, `expected` saves the
     lower resolutions that are tried first.
     """
 

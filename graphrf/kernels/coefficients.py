@@ -94,7 +94,7 @@ def binomial(n: int, power: float, constant: float, slope: float) -> Floats:
 def binomial_tail(length: int, power: float, constant: float, slope: float) -> float:
     r"""sum_{r>length} |C(q, r)| u^(q-r) s^r for u >= s > 0, or for an integer q >= 0.
 
-    Beyond r = q the terms C(q, r) (-t)^r, t = s/u, keep their sign, so the sum is
+    Above r = q the terms C(q, r) (-t)^r, t = s/u, keep their sign, so the sum is
 
     .. math:: u^q |C(q, L+1)| t^{L+1} H, \quad H = {}_2F_1(L+1-q, 1; L+2; t) = \frac{L+1}{q} \text{ at } t = 1,
               \quad \frac{1}{1-t} \int_0^\infty e^{-y} \left(1 + \tfrac{t}{1-t}
@@ -234,8 +234,8 @@ def dyadic_remainder(series: Floats) -> tuple[float, float]:
 
 
 def remainder(series: Floats, length: int) -> float:
-    """An estimate of sum_{k > length} |f_k| from the first of the coefficients; of those that are there, exact."""
-    beyond, ratio = dyadic_remainder(series)
+    """Estimate sum_{k > length} |f_k| from the first coefficients; their part of the sum is exact."""
+    remainder, ratio = dyadic_remainder(series)
     if length < series.size:
-        return float(np.abs(series[length + 1 :]).sum()) + beyond
-    return beyond * ratio ** math.log2((length + 1) / series.size)
+        return float(np.abs(series[length + 1 :]).sum()) + remainder
+    return remainder * ratio ** math.log2((length + 1) / series.size)

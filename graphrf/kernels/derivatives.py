@@ -20,7 +20,7 @@ def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float)
 def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float) -> np.ndarray:
     r"""dF/d(hyperparameter) at 1 less eigenvalues of W, shape (len(gap), len(names)).
 
-    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms beyond
+    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms after
     `LONGEST_SERIES` are left out.
     """
     if not names:

@@ -40,7 +40,7 @@ class PowerSeries(Kernel):
     Raises
     ------
     ValueError
-        If the series is no kernel or its root does not converge; it says why.
+        If the series is no kernel or its root does not converge; the message states the reason.
 
     Examples
     --------

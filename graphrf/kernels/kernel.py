@@ -22,8 +22,8 @@ _LARGEST_DENSE = 20_000
 _DENSE_BYTES = 40
 # Roots and squares of what is smaller or larger than e^this leave float64.
 _LARGEST_LOG = 690.0
-# The share of a dense kernel's norm that rounding may take unsaid.
-_UNSAID = 1e-6
+# A dense kernel's rounding error, relative to its norm, above which a warning is issued.
+_ROUNDING_WARNING = 1e-6
 _WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
 # Where a kernel has nothing but coefficients: the step of differences over the hyperparameter, the terms of its
@@ -32,7 +32,7 @@ _DIFFERENCE = float(np.finfo(np.float64).eps) ** (1 / 3)
 _SHORTEST_SERIES = 64
 _LONGEST_SERIES = 16_384
 _NEGLIGIBLE = 1e-15
-# Where the largest value of F is looked for.
+# Points among which the largest value of F is searched.
 _POINTS = 257
 
 
@@ -49,7 +49,7 @@ class Kernel:
     (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with `modulation_coefficients`: those
     of F in powers of the walk matrix, whose absolute values must have a finite sum. All else follows, at some
     cost: tails are estimated from up to 16,384 coefficients, spectra are their sums, derivatives are differences.
-    What is known in closed form may be said by `taylor_coefficients`, `modulation_derivatives`,
+    Closed forms can be given by `taylor_coefficients`, `modulation_derivatives`,
     `modulation_remainder`, `spectral_function`, `root_spectral_function`, `log_spectral_derivatives` and
     `nth_root`, which the other methods call with checked arguments; `check_scale` refuses hyperparameters that do
     not fit a graph, and `spectrum_end` is the largest eigenvalue that they allow. Gaussian processes cut series of
@@ -272,7 +272,7 @@ class Kernel:
         return max(self.modulation_tail(-1, scale) / largest, 1.0) if largest > 0 else 1.0
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """The lower bound of each hyperparameter, itself excluded when training; 0 unless said otherwise."""
+        """The lower bound of each hyperparameter, itself excluded when training; 0 unless overridden."""
         self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, 0.0)
 
@@ -290,8 +290,8 @@ class Kernel:
     def dense(self, graph: Graph) -> np.ndarray:
         """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
 
-        O(N^3) time and about 40 N^2 bytes; beyond 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` says so
-        where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
+        O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` is
+        issued where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
         on graphs that a few light edges hold together.
         """
         return self._dense(graph, root=False)
@@ -343,7 +343,7 @@ class Kernel:
         moved = np.abs(np.diff(values[null - 1 :])) * (rounding / gaps)
         lost = max(moved.max(initial=0.0), np.abs(above - below).max(initial=0.0))
         size = float(np.abs(values).max())
-        if lost > _UNSAID * size:
+        if lost > _ROUNDING_WARNING * size:
             warn(
                 f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
                 f"so steep that its matrix may be off by {lost / size if lost < size else 1:.1g} of its norm; "

@@ -1,4 +1,4 @@
-"""Solves with covariance plus noise: Cholesky, and preconditioned conjugate gradients that say how they ended."""
+"""Solves with covariance plus noise: Cholesky, and preconditioned conjugate gradients that report how they ended."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class ConjugateGradients:
 
     Notes
     -----
-    The recurrence's residual drifts from the true one. Where it says that the end is reached, the true residual is
+    The recurrence's residual drifts from the true one. Where it is within the tolerance, the true residual is
     computed, and iterations restart from it if it is too large. Source: Golub and Van Loan 2013, Sec. 11.5.
     """
 

@@ -23,7 +23,7 @@ from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError, 
 
 # Larger powers fill the factor, and lose the smallest eigenvalues to rounding.
 LARGEST_POWER, LARGEST_HALF_POWER = 4, 2.5
-# Entries of a power of the Laplacian that are looked at: 3 GB.
+# The largest number of entries of a power of the Laplacian that is formed: 3 GB.
 _MOST_ENTRIES = 2e8
 # Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and deviations are off by
 # 2e-5 of the prior's deviation), and from which too little is left (4e-4).

@@ -85,7 +85,7 @@ class Elimination(NamedTuple):
         Parameters
         ----------
         pattern : csr_array, shape (n, n)
-            Symmetric; its values are not looked at.
+            Symmetric; its values are not used.
         most : float, optional
             Numbers that the factor may hold. Default: half of the memory that is there.
         last : ndarray of int, optional

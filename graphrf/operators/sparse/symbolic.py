@@ -13,7 +13,7 @@ from graphrf._base.compiled import njit
 
 @njit(nogil=True, cache=True)
 def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
-    """The parent of each column, -1 for roots; the matrix by rows or columns, of which j < i are looked at."""
+    """The parent of each column, -1 for roots, from the entries j < i of the matrix by rows or columns."""
     n = indptr.size - 1
     parent = np.full(n, -1, np.int64)
     ancestor = np.full(n, -1, np.int64)

@@ -123,7 +123,7 @@ def learn_coupling(
     many walks, `Stratified` lengths need no learning and do as well as couplings of many walkers
     (`benchmarks/multiway.py`).
 
-    Cost: O(N^3) for the spectrum up to 1,000 nodes, beyond that 480 sparse products (60 on graphs of more than
+    Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of more than
     half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
     columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) per step and some `order` steps per start,
     where R, about 10 for all pairs, is the rank of Eq. 55 as a quadratic form; order! R for "exhaustive".

@@ -70,7 +70,7 @@ def solve_multiway(
 ) -> np.ndarray:
     r"""Permutations of tiles for walkers 2 .. m that make the full cost small.
 
-    Walkers are matched one by one to the sum of those before them; then each in turn is matched anew to the sum of
+    Walkers are matched one by one to the sum of those before them; then each in turn is matched again to the sum of
     all others, until a sweep gains nothing. The same is done from random permutations, and the least cost is kept.
 
     Parameters

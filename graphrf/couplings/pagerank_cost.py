@@ -10,8 +10,8 @@ from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.walks.lengths import Survival
 
-# Up to so many nodes every source is used; beyond, as many as so many multiply-adds allow, but never fewer than
-# the least.
+# Up to this number of nodes every source is used. On larger graphs the number of sources is limited by the
+# multiply-adds, but has a minimum.
 _ALL_SOURCES = 1_000
 _FEWEST_SOURCES = 8
 _WORK = 4 * 10**9
@@ -48,7 +48,7 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     Returns
     -------
     ndarray of float64, shape (order, order)
-        Symmetric, not negative, positive semi-definite. Exact on graphs of at most 1,000 nodes. Beyond, N / R
+        Symmetric, not negative, positive semi-definite. Exact on graphs of at most 1,000 nodes. Above, N / R
         times the sum over R sources drawn without replacement, each exact: an unbiased estimate, with R such that
         R K max(nnz, N) is at most 4e9, but at least 8 and at most N (then exact again).
 

@@ -56,7 +56,7 @@ def pair_form(products: np.ndarray, coefficients: np.ndarray) -> QuadraticCost:
     """Eq. 55 for node pairs, averaged over them, from G = psi^(a)_i . psi^(b)_j of shape (pairs, n, n).
 
     One pair contributes sum_{a, b} (G[a, b] + G[a, sigma b] + G[sigma a, b] + G[sigma a, sigma b])^2. The tiles'
-    modulations `coefficients`, shape (n, K + 1), say what the rows and columns of every G span.
+    modulations `coefficients`, shape (n, K + 1), determine the space of the rows and columns of every G.
     """
     basis = tile_basis(coefficients)
     inner = basis.T @ products @ basis

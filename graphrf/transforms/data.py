@@ -37,7 +37,7 @@ def graph_of(data: Any, weight: str | None) -> Graph | None:
     if not isinstance(data, Data):
         raise checks.type_error("data", f"must be a torch_geometric.data.Data, got {checks.describe(data)}")
     if data.num_nodes is None:
-        raise checks.value_error("data", "must say how many nodes it has, by `num_nodes`, `x` or `edge_index`")
+        raise checks.value_error("data", "must state how many nodes it has, by `num_nodes`, `x` or `edge_index`")
     if data.num_nodes == 0:
         return None
     if data.edge_index is None:

@@ -7,8 +7,8 @@ the same bits; `seed=None` draws one when the transform is created and keeps it,
 workers of a `DataLoader` agree.
 
 Edges carry the attribute `weight` if the data have it: "edge_weight" may be missing, as in PyTorch Geometric,
-another name may not; None ignores weights. Edges that are listed several times count as `graphrf.load_graph`
-says. A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`; transform graphs before
+another name may not; None ignores weights. Repeated edges are treated as by `graphrf.load_graph`.
+A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`; transform graphs before
 batching them if you need them one by one.
 
 Needs the extra `pyg`: pip install 'graphrf[pyg]'.

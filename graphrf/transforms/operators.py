@@ -31,7 +31,7 @@ _BUDGET = 4
 # What may be missing at the end of a series without a warning, and at all.
 _MUCH = 0.05
 _AT_ALL = 0.99
-# What rounding may seem to leave beyond the last term, as a share of the series.
+# The apparent remainder after the last term that rounding may cause, as a fraction of the series.
 _ROUNDING = 1e-9
 
 
@@ -53,12 +53,12 @@ def kernel_diffusion(
             "normalization",
             f"must be 'none' for {kernel!r}, whose series has negative terms, got {normalization!r}",
         )
-    # What is beyond the last of these terms is the rest of K's eigenvalue at 0, where none of them is negative.
+    # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is negative.
     total = float(kernel.spectrum(0.0, scale))
-    beyond = total - float(alpha.sum())
+    remainder = total - float(alpha.sum())
     tails = np.append(np.abs(alpha)[::-1].cumsum()[::-1], 0.0)
-    if beyond > _ROUNDING * total:
-        tails += beyond
+    if remainder > _ROUNDING * total:
+        tails += remainder
     tails = tails / tails[0]
     if sampler is None:
         sampler = _suited(tails, k, kernel.laplacian)

@@ -36,8 +36,8 @@ DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 
 # Seconds without a byte from the publisher after which a download is given up, and seconds for all of it: the
-# largest file takes so long at 7 kB/s. The second bound is looked at whenever bytes of the content have come: a
-# publisher who sends headers, or what parts the chunks of a content, byte by byte is not stopped by it.
+# largest file takes so long at 7 kB/s. The second bound is checked whenever bytes of the content arrive, so
+# it does not stop a server that sends headers or chunk sizes byte by byte.
 TIMEOUT, LONGEST = 30, 600
 # Addresses that one file may be sent on to, one after the other.
 _MOST_REDIRECTS = 10
@@ -66,7 +66,9 @@ def cache_folder() -> Path:
             raise ValueError(
                 f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
             )
-    if os.path.exists(folder) and not os.path.isdir(folder):  # without rights to see, writing will tell
+    if os.path.exists(folder) and not os.path.isdir(
+        folder
+    ):  # without permission to read, writing raises the error
         raise ValueError(f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one")
     return folder
 
@@ -90,7 +92,7 @@ def find(key: str) -> Path:
     Raises
     ------
     ConnectionError
-        If the file is neither here nor to be had from its publisher; the message says where to put it.
+        If the file is neither stored nor available from its publisher; the message states where to put it.
     ValueError
         If a file does not have its registered checksum, or `GRAPHRF_DATA_DIR` is no folder.
     OSError
@@ -146,7 +148,7 @@ def location(keys: list[str]) -> str:
             if folder is not None and all(_inside(folder, key).is_file() for key in keys):
                 return name
         except (ValueError, OSError):
-            pass  # Whoever loads the files is told.
+            pass  # Loading the files raises the error.
     return "to fetch"
 
 
@@ -284,7 +286,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
     import requests
     import urllib3
 
-    url, received, begun = entry["url"], io.BytesIO(), time.monotonic()
+    url, received, started = entry["url"], io.BytesIO(), time.monotonic()
     most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
     try:
         with requests.Session() as session, _answer(session, url) as response:
@@ -299,7 +301,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
                     bar.update(received.write(chunk))
                     if received.tell() > most:
                         break
-                    if time.monotonic() - begun > LONGEST:
+                    if time.monotonic() - started > LONGEST:
                         raise TimeoutError(f"it took more than {LONGEST} seconds")
     # Addresses that a publisher sends us on to can be such that their parsers raise ValueError.
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:

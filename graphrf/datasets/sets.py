@@ -1,6 +1,6 @@
 """Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always checked.
 
-Files are looked for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
+Files are read from the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
 cache folder), and are else fetched from where they are published, at a fixed commit, and compared with the
 SHA-256 that is shipped with graphrf. No data set but the generated ones and those of networkx is part of
 graphrf; each has its own licence, on its card (`describe`).
@@ -163,7 +163,7 @@ def catalog(kind: str | None = None) -> list[Entry]:
 
     Notes
     -----
-    Reads and fetches nothing: files are looked for by name only, `load` checks them.
+    Reads and fetches nothing: only the names of files are checked; `load` checks their contents.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def load(name: str) -> Dataset:
     ValueError
         If the data set does not exist, or the checksum of a file is wrong.
     ConnectionError
-        If a file is neither here nor to be fetched; the message says where to put it. A download is given up
+        If a file is neither stored nor available; the message states where to put it. A download is given up
         after 30 seconds without a byte, or when bytes of the file come after 10 minutes.
     OSError
         If a file cannot be read, or the cache cannot be written to: set `GRAPHRF_CACHE_DIR`.

@@ -26,8 +26,8 @@ def torus(around: int, across: int, radius: float, tube: float) -> tuple[np.ndar
     corners = np.cos(along) * reach, np.sin(along) * reach, np.broadcast_to(tube * np.sin(about), (around, across))
     here = np.arange(around * across).reshape(around, across)
     next_ring, next_corner = np.roll(here, -1, axis=0), np.roll(here, -1, axis=1)
-    beyond = np.roll(next_ring, -1, axis=1)
-    faces = np.stack([here, next_ring, next_corner, next_corner, next_ring, beyond], axis=-1)
+    next_both = np.roll(next_ring, -1, axis=1)
+    faces = np.stack([here, next_ring, next_corner, next_corner, next_ring, next_both], axis=-1)
     return np.stack(corners, axis=-1).reshape(-1, 3), faces.reshape(-1, 3)
 
 

@@ -76,7 +76,7 @@ def suitability_warnings(
                 "GraphGPRegressor)"
             )
         )
-    if not info.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
+    if not info.complete or plain == 0:  # all of f may be at lengths above the longest walk
         size = kernel.modulation_tail(-1, scale=info.scale) ** 2
         ended = tail_error(kernel, info.max_length, info.scale)
         bound = ended if cut is None else truncation_error(info, kernel, cut)
@@ -108,7 +108,7 @@ def _words(info: SampleInfo, kernel: FeatureKernel, error: float, size: float, *
     return (
         f"a guaranteed bound, mostly well above the error: {what} and rows cut to a budget cut the series of "
         f"{kernel!r}, and the Gram matrix is {off}; {_MEASURE}; to lower it, {way_out} "
-        "or `budget` (features.row_errors(kernel) tells what a larger one would save)"
+        "or `budget` (features.row_errors(kernel) returns the effect of a larger one)"
     )
 
 
@@ -122,7 +122,7 @@ def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, fl
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
     """The bound tail (2 A - tail) on the error of K in operator norm if the series ends at `length`.
 
-    A = sum_k |f_k|, and the tail is the part of this sum beyond `length`.
+    A = sum_k |f_k|, and the tail is the part of this sum above `length`.
     """
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)

@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.warn import warn
 
-# Features are warned about if their error is above this share of |K|_F,
+# A warning is issued if the error of features is above this fraction of |K|_F,
 MUCH = 0.25
 # or their largest diagonal entry above this multiple of K_ii, or of a bound on it.
 _MUCH_AT_NODE = 2.0
@@ -22,7 +22,7 @@ _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
 # Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call takes more.
 FREE = 3e7
-# Approximate share of sum |f_k| beyond the end of the Chebyshev series of K.
+# Approximate fraction of sum |f_k| after the end of the Chebyshev series of K.
 _TAIL = 1e-3
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -229,5 +229,5 @@ def cannot_follow() -> ValueError:
     """The error if features from a file or another process are updated."""
     return ValueError(
         "features that come from a file or from another process do not hold their graph, so they cannot follow an "
-        "edit of it: sample them anew, graphrf.sample_features"
+        "edit of it: sample them again, graphrf.sample_features"
     )

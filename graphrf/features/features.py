@@ -344,15 +344,15 @@ class Features(SampledRows):
         >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
         >>> features = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0)
         >>> updated = features.updated(after)
-        >>> anew = grf.sample_features(after, grf.RandomWalks(n_walks=8), seed=0)
+        >>> resampled = grf.sample_features(after, grf.RandomWalks(n_walks=8), seed=0)
         >>> kernel = grf.Diffusion(lengthscale=1.0)
-        >>> bool((updated.matrix(kernel) != anew.matrix(kernel)).nnz == 0)
+        >>> bool((updated.matrix(kernel) != resampled.matrix(kernel)).nnz == 0)
         True
         """
         if self.origin is None or self.origin.follow is None:
             raise error.cannot_follow()
-        followed: Features = self.origin.follow(self, graph, n_threads)
-        return followed
+        updated: Features = self.origin.follow(self, graph, n_threads)
+        return updated
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
         """The `Factor` of these features, for inference: F(f) with P_k from the counts at step k."""
@@ -361,7 +361,7 @@ class Features(SampledRows):
     def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
 
-        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau beyond the largest length L, and
+        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau above the largest length L, and
         K = F F^T by tau (2 A - tau). `CutPowers` also drop a part Delta of F_L = Phi + Delta, which adds at most
         2 A_L |Delta|_2, where A_L = A - tau and
 

@@ -111,7 +111,7 @@ class FeatureFolder:
                     "path",
                     f"must be a folder of one set of features, got {self.file(number)!r}, which has other "
                     "arrays than the blocks before; remove it, or them, and sample_features with the same "
-                    "arguments makes them anew",
+                    "arguments makes them again",
                 )
             for name, column in columns.items():
                 size = len(column)
@@ -277,7 +277,7 @@ def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record
             return record
     except ValueError as error:
         raise ValueError(
-            f"{error}; remove this file, and sample_features with the same arguments makes it anew"
+            f"{error}; remove this file, and sample_features with the same arguments makes it again"
         ) from None
 
 

@@ -69,7 +69,7 @@ def entry_values(  # type: ignore[no-untyped-def]
         sqrt(d_i / d_v) of each entry; 1 if empty.
     loads : float64, shape (steps, 2)
     places : int32 or int64, shape (entries,)
-        Index of each entry's values; beyond the end of `values` they are not stored.
+        Index of each entry's values; values past the end of `values` are not stored.
     values : float64, shape (some entries, 2)
     diagonals : float64, shape (rows, 2)
         Of R R^T and of R S^T + S R^T.

@@ -79,7 +79,7 @@ def checked_error(error: Any, kernel: Any, sampler: Any, path: Any) -> float:
     error = checks.number("error", error, low=0, high=1, include_low=False)
     if kernel is None:
         raise checks.value_error(
-            "kernel", "must be given with `error`, which is that of one kernel; pass kernel=Diffusion(2.0), say"
+            "kernel", "must be given with `error`, which is that of one kernel; for example kernel=Diffusion(2.0)"
         )
     if sampler is not None:
         raise checks.value_error(
@@ -164,7 +164,7 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
     for most, make in families:
         try:
             found = _sized(pilot, make, error, least, most, auto)
-        except ValueError:  # too much of the kernel is beyond the longest table of AutoLengths
+        except ValueError:  # too much of the kernel is above the longest table of AutoLengths
             return
         if found.error <= error:
             least = min(least, found.nonzeros)

@@ -392,7 +392,7 @@ def sample_product(
     -----
     Cost: that of `sample_features` for `nodes`, and n_factors - 1 times that for all nodes.
 
-    With tau = sum_{k > L} |f_k| <= tol A beyond the longest length L and A = sum_k |f_k| of the root kernel, the
+    With tau = sum_{k > L} |f_k| <= tol A above the longest length L and A = sum_k |f_k| of the root kernel, the
     product of the means is off F by n_factors tol A^n_factors at most in operator norm, hence tol / n_factors.
 
     Examples

@@ -12,7 +12,7 @@ from graphrf.features.record import Record
 from graphrf.sampling.block import Block
 from graphrf.sampling.protocol import PreparedSampler
 
-# Room beyond the expected size, as a factor and in elements; untouched memory costs nothing.
+# Room in excess of the expected size, as a factor and in elements; untouched memory costs nothing.
 SPARE, SLACK = 1.1, 65_536
 _COUNTS = np.dtype(np.uint16)
 
@@ -130,7 +130,7 @@ def sample_rows(
 
 
 def _enlarged(array: np.ndarray, used: int, room: int) -> np.ndarray:
-    """A larger copy of the first `used` elements; the room beyond them stays untouched, and costs nothing."""
+    """A larger copy of the first `used` elements; the rest stays untouched, and costs nothing."""
     larger = np.empty(room, array.dtype)
     larger[:used] = array[:used]
     return larger

@@ -116,7 +116,7 @@ def sample_features(
     ImportError
         If torch is needed and not installed.
     MemoryError
-        If `memory_limit` would be exceeded: the message says how much is needed and what to reduce. It is raised
+        If `memory_limit` would be exceeded: the message states how much is needed and what to reduce. It is raised
         before more than the sampler's arrays and one block of rows is allocated.
 
     Notes

@@ -111,7 +111,7 @@ class SamplingTask:
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
         """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, do not fit.
 
-        With `at_least` the size is a lower bound, and the message says so.
+        With `at_least` the size is a lower bound, as the message states.
         """
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:

@@ -41,7 +41,7 @@ def updated_record(
         raise TypeError(
             f"features can follow an edit only if `RandomWalks` drew them, got {task.sampler!r}: powers are "
             "computed in an order of the nodes that depends on the whole graph, so that every row would change; "
-            "sample anew"
+            "sample again"
         )
     if features.on_device:
         raise ValueError(

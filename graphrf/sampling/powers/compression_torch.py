@@ -342,7 +342,7 @@ def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
     Going through a row, the loops swap every entry with the one at the front of the rest, and the front advances
     when the entry is kept. So position i receives entry i - 1 if that was not kept; else the entry then at the new
     front, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
-    front itself ends with the entry that a position beyond the end would receive. Results for kept positions are
+    front itself ends with the entry that a position past the end would receive. Results for kept positions are
     undefined.
     """
     width = kept.shape[1]

@@ -66,7 +66,7 @@ class AutoLengths(AdaptiveLengths):
     ------
     TypeError, ValueError
         If an argument is of another type or out of range. When the walks are prepared: if the kernel does not
-        exist on the graph, the graph is directed, or so much of the kernel is beyond `max_length` steps that its
+        exist on the graph, the graph is directed, or so much of the kernel is above `max_length` steps that its
         Gram matrix might be off by a tenth of its bound.
 
     Notes
@@ -188,7 +188,7 @@ class AutoLengths(AdaptiveLengths):
         return table(gain, float(gain.sum()))
 
     def _length(self, scale: float) -> int:
-        """The last step of the table; ValueError if too much of the kernel is beyond it."""
+        """The last step of the table; ValueError if too much of the kernel is above it."""
         total = self.kernel.modulation_tail(-1, scale)
         tail = self.kernel.modulation_tail(self.max_length, scale)
         if tail <= self.tol * total:
@@ -197,7 +197,7 @@ class AutoLengths(AdaptiveLengths):
             raise checks.value_error(
                 "max_length",
                 f"must be larger for {self.kernel!r}, got {self.max_length}: {tail / total:.0%} of "
-                "sum |f_k| lies beyond; raise it, or use the exact series (graphrf.apply_kernel, or "
+                "sum |f_k| lies above; raise it, or use the exact series (graphrf.apply_kernel, or "
                 "method='series' of GraphGPRegressor)",
             )
         return self.max_length

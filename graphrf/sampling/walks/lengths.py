@@ -41,7 +41,7 @@ class Survival:
     Parameters
     ----------
     table : array_like, shape (K + 1,)
-        S(0) = 1, not increasing, in (0, 1]; no walk is longer than K steps, so S(k) = 0 beyond.
+        S(0) = 1, not increasing, in (0, 1]; no walk is longer than K steps, so S(k) = 0 above K.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class Survival:
         return cls((1.0 - p_halt) ** np.arange(last + 1))
 
     def cut(self, max_length: int) -> Survival:
-        """This distribution with S(k) = 0 beyond `max_length` steps (at least 0).
+        """This distribution with S(k) = 0 above `max_length` steps (at least 0).
 
         Longer walks end there, so features lack higher powers (`Features.truncation_error`).
         Examples
@@ -314,7 +314,7 @@ class SigmaCoupled(_Halting):
             coupling = p_halt
             if coupling.p_halt is None:
                 raise checks.value_error(
-                    "coupling", "does not say its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
+                    "coupling", "does not state its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
                 )
             p_halt = coupling.p_halt
         if coupling is not None and not isinstance(coupling, Coupling):
@@ -349,7 +349,7 @@ class SigmaCoupled(_Halting):
 
 @dataclass(frozen=True)
 class Truncated(LengthLaw):
-    r"""No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 beyond.
+    r"""No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 above.
 
     The feature matrix then lacks the tail of the modulation: with tau = sum_{k > max_length} |f_k| and
     A = sum_k |f_k|, the Gram matrix is off by at most tau (2 A - tau) in operator norm

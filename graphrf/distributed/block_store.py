@@ -35,7 +35,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def revive(self) -> None:
-        """Submit anew what Dask cannot make again, because all workers that had its parts are gone."""
+        """Resubmit tasks that Dask cannot repeat because all workers that held their inputs are gone."""
 
     def __len__(self) -> int:
         return len(self.futures)
@@ -137,7 +137,7 @@ class Blocks(ABC):
             try:
                 return [future for (future,) in await asyncio.gather(*each)]
             except KeyError as error:
-                # What the scheduler says of a worker that has just died: it is a loss like any other.
+                # The scheduler raises this for a worker that has just died.
                 if error.args[:1] and error.args[0] in {group.address for group in groups}:
                     raise CancelledError(f"the worker {error.args[0]} was lost") from error
                 raise
@@ -197,7 +197,7 @@ class MadeBlocks(Blocks):
     def wait(self, sizes: Sequence[int], *, progress: bool, what: str, unit: str) -> None:
         """Wait until all blocks are there, with a bar of what they hold.
 
-        An error of one of them is raised; it, or an interrupt, cancels what has not begun.
+        An error in a task is raised; an error or an interrupt cancels tasks that have not started.
         """
         done: set[int] = set()
 
@@ -226,7 +226,7 @@ class MadeBlocks(Blocks):
         return [*(future for part in parts for future in part.needed), *self._futures]
 
     def revive(self) -> None:
-        """Submit anew what Dask cannot make again."""
+        """Resubmit tasks that Dask cannot repeat."""
         for part in self._parts:
             if isinstance(part, Blocks):
                 part.revive()
@@ -271,5 +271,5 @@ class _Some(Blocks):
         return [self._source.futures[number] for number in self._numbers]
 
     def revive(self) -> None:
-        """Submit anew what Dask cannot make again."""
+        """Resubmit tasks that Dask cannot repeat."""
         self._source.revive()

@@ -22,8 +22,8 @@ from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.protocol import PreparedSampler
 from graphrf.sampling.record_builder import sample_rows
 
-# Mapped pages of the graph are released beyond this share of a worker's memory, against which Dask counts them.
-_MAPPED_SHARE = 0.25
+# Mapped pages of the graph are released above this fraction of a worker's memory limit, towards which they count.
+_MAPPED_FRACTION = 0.25
 
 
 class Drawing(NamedTuple):
@@ -145,7 +145,7 @@ def mapped_allowance() -> int:
         limit = get_worker().memory_manager.memory_limit
     except ValueError:  # no worker runs this
         limit = None
-    return int(_MAPPED_SHARE * limit) if limit else 2**62
+    return int(_MAPPED_FRACTION * limit) if limit else 2**62
 
 
 # -- products ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ _ATTEMPTS = 5
 # Seconds before another attempt, of waiting for a worker, and between checks of waiting tasks.
 _PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
 # Share of a worker's memory that mapped files may have without a warning.
-_MAPPED_SHARE = 0.5
+_MAPPED_FRACTION = 0.5
 # Checks in a row that find all workers paused before a warning.
 _SLICES = 10
 _WAY_OUT = (
@@ -169,7 +169,7 @@ def settled(
 def warn_of_mapped(client: Client, nbytes: int) -> None:
     """Warn if Dask may pause or kill workers for mapping files of so many bytes."""
     limits = [worker.memory_limit for worker in workers(client) if worker.memory_limit]
-    if limits and nbytes > _MAPPED_SHARE * min(limits):
+    if limits and nbytes > _MAPPED_FRACTION * min(limits):
         watched = repeated(client, lambda: client.run(_is_watched))
         if any(watched.values()):
             warn(

@@ -167,7 +167,7 @@ class _Answers(Blocks):
             yield from self.repeated(self._next)
 
     def revive(self) -> None:
-        """Submit anew what Dask cannot make again."""
+        """Resubmit tasks that Dask cannot repeat."""
         self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
 
     def _next(self) -> list[tuple[int, QueryRows]]:

@@ -102,7 +102,7 @@ def sample_features(
     and some kilobytes per block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph,
     once on a machine where it is mapped; for each thread the block that it draws and the sampler's working memory.
 
-    Mapped arrays count as a worker's memory while it reads them. Beyond a quarter of its limit they are released
+    Mapped arrays count as a worker's memory while it reads them. Above a quarter of its limit they are released
     between parts of a block. A graph that is larger than the memory of the machine is read from disk repeatedly:
     number neighbouring nodes consecutively there.
 

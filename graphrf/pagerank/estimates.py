@@ -74,7 +74,7 @@ def estimate(
     Parameters
     ----------
     graph : Graph
-        Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
+        Directed or not, weighted or not; self-loops count. From a node without edges the chain jumps
         to v, as in networkx.
     p_halt : float in (0, 1)
         Probability of ending before each step, 1 - alpha of networkx; at least 0.0006, pooled 1e-6.

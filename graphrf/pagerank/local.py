@@ -160,7 +160,7 @@ def local_pagerank(
     Parameters
     ----------
     graph : Graph
-        Directed or not, weighted or not; self-loops are followed. From a node without edges the chain jumps
+        Directed or not, weighted or not; self-loops count. From a node without edges the chain jumps
         to the source, as in networkx with all personalisation on the source.
     sources : position or name, or array_like of n_sources of them
         The source nodes: integers are positions, unlike keys of `personalization`, and are refused if they could

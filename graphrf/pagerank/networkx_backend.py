@@ -20,7 +20,7 @@ from graphrf.graph.graph import Graph
 
 METHODS = ("power", "walks")
 
-# Below so many nodes networkx answers within milliseconds, sooner than the compiled loops are loaded.
+# Below this number of nodes networkx takes milliseconds, less than loading the compiled loops.
 _FEWEST_NODES = 1000
 
 

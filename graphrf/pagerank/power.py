@@ -58,7 +58,7 @@ def pagerank(
     Parameters
     ----------
     graph : Graph
-        Directed or not, weighted or not; self-loops are followed.
+        Directed or not, weighted or not; self-loops count.
     p_halt : float in (0, 1)
         Probability of a jump to v before every step: 1 - alpha of networkx.
     personalization : mapping of nodes to values or Series, or array_like of shape (N,), optional

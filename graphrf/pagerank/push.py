@@ -154,7 +154,7 @@ def _solve(  # type: ignore[no-untyped-def]
             # Scores without walks are lower bounds, so the k best scores are at least the k-th of them.
             delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
         density = walk_density(query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.spread)
-        # The last pushes must have paid, unless pushing has hardly begun.
+        # The last pushes must have paid, except near the start.
         saved = walking
         walking = _STEP_COST * record[0] * density / p
         saved -= walking

@@ -7,7 +7,7 @@ many walkers this becomes power iteration with rounding. Scores come from the po
 (`graphrf.pagerank.walks.visits`).
 
 While most nodes are populated, a round sweeps over all of them, in blocks that threads share; few walkers are
-followed by a list of their nodes. Blocks and the choice between sweep and list do not depend on the threads.
+stored as a list of their nodes. Blocks and the choice between sweep and list do not depend on the threads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # Nodes whose stops are rounded together, by one thread.
 BLOCK = 1 << 12
-# Walkers are followed by a list if there are fewer than one for so many nodes.
+# Walkers are stored as a list if there are fewer than one for this number of nodes.
 SPARSE = 16
 # Binary digits of fractions of walkers, and a whole walker in this unit.
 FRACTION_BITS = 52

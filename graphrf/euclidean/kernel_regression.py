@@ -73,7 +73,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
     Gaussian kernel.
 
-    Cost with features: n m operations beyond the features themselves to fit, m C to predict one point, and m C
+    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
     numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
     processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
 

@@ -94,7 +94,7 @@ def log_sphere_mean(s: np.ndarray, dimension: int) -> np.ndarray:
     """log 0F1(; d/2; s) for s >= 0, by its series of positive terms, summed until far past the largest one."""
     half = dimension / 2
     s = np.atleast_1d(np.asarray(s, dtype=np.float64))
-    largest = np.sqrt(s.max() + half**2 / 4)  # no term beyond this index is the largest
+    largest = np.sqrt(s.max() + half**2 / 4)  # no term above this index is the largest
     k = np.arange(int(largest + 12 * np.sqrt(largest) + 40))
     log_coefficient = -special.gammaln(k + 1) - (special.gammaln(k + half) - special.gammaln(half))
     return special.logsumexp(special.xlogy(k, s[:, None]) + log_coefficient, axis=1)

@@ -230,7 +230,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         -----
         Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred
         products with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a sparse
-        precision), beyond one pass over the rows of its factor each, or C solves with the sparse factor. Memory:
+        precision), besides one pass over the rows of its factor each, or C solves with the sparse factor. Memory:
         4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """

@@ -1,4 +1,4 @@
-"""What a fitted regressor on a graph predicts: means, deviations, quantiles, probabilities and draws."""
+"""Predictions of a fitted regressor on a graph: means, deviations, quantiles, probabilities and draws."""
 
 from __future__ import annotations
 

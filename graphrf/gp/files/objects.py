@@ -106,5 +106,5 @@ def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
     """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the memory."""
     exponent = Decimal(str(text).partition("/")[0]).adjusted()
     if not isinstance(text, str) or not -400 <= exponent <= 400:
-        raise ValueError(f"it holds a number beyond float64, {checks.describe(text)}")
+        raise ValueError(f"it holds a number outside the range of float64, {checks.describe(text)}")
     return made(text)

@@ -155,7 +155,7 @@ def log_sum_exp(values: np.ndarray) -> float:
 
 
 def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
+    """Up to n of the weighted points, by systematic resampling, and the weight of each, a multiple of 1 / n."""
     cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
     places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

@@ -122,7 +122,7 @@ class LikelihoodSearch:
 
     @property
     def _trained(self) -> np.ndarray:
-        """Which of the derivatives in the kernel's parameters, output scale and noise are used."""
+        """Mask of those derivatives in the kernel's parameters, output scale and noise are used."""
         return np.array([True] * len(self.parameters.names) + [self.output_scale is None, self.noise is None])
 
     @property

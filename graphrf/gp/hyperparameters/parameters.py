@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES
 
-# Ranges of output scale and noise in variances of the observations: beyond them neither has an effect.
+# Ranges of output scale and noise in variances of the observations: outside them neither has an effect.
 OUTPUT_SCALES = (1e-3, 1e3)
 NOISES = (1e-6, 10.0)
 

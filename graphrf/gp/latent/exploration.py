@@ -246,7 +246,7 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point]
         warn(
             f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
             f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
-            "out terms of which the data say little"
+            "out terms on which the data have little information"
         )
     away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]

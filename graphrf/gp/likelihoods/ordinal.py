@@ -16,8 +16,8 @@ from graphrf.gp.likelihoods.likelihood import Likelihood, known
 
 _MOST_LEVELS = 20
 _GAPS = tuple(f"gap_{k}" for k in range(1, _MOST_LEVELS - 1))
-# Expected levels are tabulated so far outside the thresholds, and looked up almost as far.
-_TABLE, _ASKED, _POINTS = 30.0, 25.0, 6_001
+# The distance outside the thresholds to which expected levels are tabulated, and that to which they are used.
+_TABLE, _USED, _POINTS = 30.0, 25.0, 6_001
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Ordinal(Likelihood):
         if other == self:
             return f
         table = np.linspace(-_TABLE, _TABLE + self.thresholds[-1], _POINTS)
-        near = np.clip(f, -_ASKED, _ASKED + other.thresholds[-1])  # beyond, both are exponential in f
+        near = np.clip(f, -_USED, _USED + other.thresholds[-1])  # further out, both are exponential in f
         wanted, levels = (logit(mean / (self.n_levels - 1)) for mean in (other.mean(near), self.mean(table)))
         return np.asarray(np.interp(wanted, levels, table) + (f - near))
 

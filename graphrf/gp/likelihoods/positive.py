@@ -106,7 +106,7 @@ class Weibull(LogLink):
               \mathrm{E}(y) = e^f \, \Gamma(1 + 1 / k).
 
     A time that is censored, because the event had not occurred by then, contributes P(y > t). The argument `event`
-    of `LatentGaussianModel` says which are observed (1) and which are censored (0); without it, as in
+    of `LatentGaussianModel` marks observed times (1) and censored ones (0); without it, as in
     `GraphGPRegressor`, all are observed. exp(f) is the time by which 63 % have had the event. A change of f by d
     multiplies all times by exp(d), and the hazard by exp(-k d). `distribution` is NaN for censored times.
 

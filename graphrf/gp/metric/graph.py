@@ -292,7 +292,7 @@ class MetricGraph:
             several = ", ".join(str(int(edge)) for edge in order[first[n] : last[n]][:5])
             raise checks.value_error(
                 "places",
-                f"must say which of the edges {several} between {pair} is meant (place {n}): give (u, v, key, "
+                f"must specify which of the edges {several} between {pair} is meant (place {n}): give (u, v, key, "
                 "distance from u) or (edge number, distance from its `src`)",
             )
         return np.asarray(order[first])

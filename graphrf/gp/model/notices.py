@@ -19,7 +19,7 @@ DECIDING = 20
 # A repeated value is taken for a placeholder if it occurs so often, and that many times as often as other values
 # near it, and lies so many (robust) standard deviations from the median of the others.
 _REPEATS, _NEIGHBOURS, _AWAY = 3, 3, 3.0
-# Values that files use for missing readings: nothing, minus one, nines, and the ends of integers; beyond the last,
+# Values that files use for missing readings: zero, minus one, nines, and the ends of integers; above the last,
 # fill values of scientific formats.
 _NINES = [10.0**k - 1 for k in range(1, 7)]
 _CODES = np.array([0.0, -1.0, *_NINES, *np.negative(_NINES), 2.0**15 - 1, -(2.0**15), 2.0**31 - 1, -(2.0**31)])

@@ -1,4 +1,4 @@
-"""How a regressor computes: everything that leaves its model as it is."""
+"""Numerical settings of a regressor, which do not change its model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphrf.sampling.protocol import Sampler
 
 @dataclass(frozen=True)
 class Numerics:
-    """How a `GraphGPRegressor` computes; nobody needs to set any of it for a right answer.
+    """Numerical settings of a `GraphGPRegressor`; the defaults give correct results.
 
     Examples
     --------

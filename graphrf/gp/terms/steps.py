@@ -47,7 +47,7 @@ class Steps(Term):
 
     Notes
     -----
-    rw2 says nothing of a linear trend, which has a flat prior; in a product with another term the trend is left
+    rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend is left
     out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
 
     Examples

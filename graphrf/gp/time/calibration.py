@@ -79,7 +79,7 @@ def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tup
     if far.size:
         words = (
             f"one-step errors at {{nodes}} are up to {float(np.sqrt(means[far[0]])):.1f} times as large as the "
-            "model says, and intervals there too narrow: look at these values, and leave them out if they are "
+            "model predicts, and intervals there too narrow: check these values, and leave them out if they are "
             "wrong (NaN); else do not trust intervals there"
         )
         yield words, tuple(errors.sensors[far].tolist())

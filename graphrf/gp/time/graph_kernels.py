@@ -197,7 +197,7 @@ class LearnedCovariance(GraphCovariance):
         return {int(node): place for place, node in enumerate(self.sensors)}
 
     def _unseen(self, nodes: np.ndarray) -> np.ndarray:
-        """Which of the nodes have no sensor."""
+        """Mask of the nodes without a sensor."""
         return np.flatnonzero(~np.isin(nodes, self.sensors))
 
     def _weights(self, nodes: np.ndarray) -> np.ndarray:

@@ -79,7 +79,7 @@ class ResponseScale(NamedTuple):
         """log T'(y), by which log densities of y and z differ.
 
         The slope of a square root is at most that at the least positive reading: a reading of 0 is one below the
-        limit of measurement, and says nothing of the scale.
+        limit of measurement, without information on the scale.
         """
         if self.name is None:
             return np.zeros(np.shape(y))

@@ -379,7 +379,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
     if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
         raise ValueError(
             f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}; "
-            "of a GRFKernel, `active_dims` says which of several columns holds nodes"
+            "`active_dims` of a GRFKernel selects the column of nodes among several"
         )
     x = x.detach()
     if x.is_floating_point():

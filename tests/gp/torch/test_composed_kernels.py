@@ -65,7 +65,7 @@ def test_columns_that_cannot_hold_nodes_are_refused(karate):
     for bad in ([0, 1], [], [-1], [0.0], True):
         with pytest.raises(ValueError, match="`active_dims` must be the number of the one column"):
             GRFKernel(karate, active_dims=bad)
-    with pytest.raises(ValueError, match="`active_dims` says which of several columns"):
+    with pytest.raises(ValueError, match="`active_dims` of a GRFKernel selects the column"):
         GRFKernel(karate)(torch.zeros(3, 2)).to_dense()
 
 

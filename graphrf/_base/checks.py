@@ -136,7 +136,7 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def did_you_mean(unknown: str, known: Iterable[str]) -> str:
-    """A question that offers the words most like an unknown one; empty if none is."""
+    """A question that suggests known words similar to an unknown one; empty if there are none."""
     near = difflib.get_close_matches(unknown, list(known), n=3, cutoff=0.6)
     return f"did you mean {', '.join(map(repr, near))}?" if near else ""
 

@@ -33,7 +33,7 @@ def engine_device(engine: str | None, device: str | torch.device, purpose: str) 
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """A device that torch has at hand and that supports float64, with its number.
+    """An available torch device that supports float64, with its number.
 
     Raises ImportError if torch is missing, ValueError if there is no such device.
     """

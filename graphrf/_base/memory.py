@@ -136,7 +136,7 @@ def _control_groups() -> Iterator[int | None]:
 def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
     """Bytes left to a control group; None if it has no limit ("max") or cannot be read.
 
-    Its use counts pages of files, which are given up for whoever needs memory.
+    Its use includes the page cache, which is freed on demand.
     """
     try:
         left = int((folder / limit).read_text()) - int((folder / used).read_text())

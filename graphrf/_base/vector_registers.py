@@ -37,7 +37,7 @@ class VectorRegisters:
         """Put numbers at a place."""
         self._builder.store(vector, place, align=self._align)
 
-    def spread(self, number: Any) -> Any:
+    def broadcast(self, number: Any) -> Any:
         """A number, rounded to those of the registers, in every lane."""
         builder = self._builder
         if number.type != self._number:
@@ -54,7 +54,7 @@ class VectorRegisters:
         node = builder.load(builder.gep(indices.data, [entry]))
         if node.type.width < 64:
             node = builder.zext(node, ir.IntType(64))
-        return node, self.spread(builder.load(builder.gep(data.data, [entry])))
+        return node, self.broadcast(builder.load(builder.gep(data.data, [entry])))
 
 
 def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:

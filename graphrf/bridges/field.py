@@ -157,7 +157,7 @@ class SparseField:
 
 def trainable(kernel: Kernel) -> tuple[str, ...]:
     """The hyperparameters of a kernel in which the density has a derivative."""
-    return tuple(name for name in kernel.hyperparameters if name == "lengthscale" or name in kernel.shares)
+    return tuple(name for name in kernel.hyperparameters if name == "lengthscale" or name in kernel.proportions)
 
 
 def require_served(kernel: Kernel) -> Kernel:

@@ -70,8 +70,8 @@ def solve_multiway(
 ) -> np.ndarray:
     r"""Permutations of tiles for walkers 2 .. m that make the full cost small.
 
-    Walkers are matched one by one to the sum of those before them; then each in turn is matched again to the sum of
-    all others, until a sweep gains nothing. The same is done from random permutations, and the least cost is kept.
+    Each walker is matched to the sum of those before it, then to that of all others in repeated sweeps until the
+    cost stops decreasing. The same is done from random permutations, and the least cost is kept.
 
     Parameters
     ----------

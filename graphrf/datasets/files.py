@@ -236,8 +236,8 @@ def _content_digest(content: bytes) -> str:
 # -- fetching ------------------------------------------------------------------------------------------
 
 
-# What archives, tables and lines that are not what they should be make their readers raise: zipfile RuntimeError
-# for bits in its headers that stand for encryption and other methods.
+# Errors that damaged archives and tables cause in their readers; zipfile raises RuntimeError for header bits that
+# stand for encryption and other methods.
 _FAULTS = (
     *(ValueError, LookupError, TypeError, ArithmeticError, EOFError, OSError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, csv.Error),
@@ -318,15 +318,15 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
 
 def _answer(session: requests.Session, url: str) -> requests.Response:
-    """The answer from an address, or from where it sends us on to; of its content nothing is read yet.
+    """The response from an address, after redirects, with its content unread.
 
-    requests would read the whole content of an answer that sends us on, however long it is.
+    requests would read the whole content of a redirect, however long it is.
     """
     import requests
 
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
     for _ in range(_MOST_REDIRECTS):
-        # What is compressed in transfer can be larger than what comes over the wire.
+        # Content compressed in transfer can be larger than the bytes received.
         response = session.get(url, stream=True, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
         if not response.is_redirect:
             return response

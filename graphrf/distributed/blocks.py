@@ -169,7 +169,7 @@ def each(
     return list(ordered_map(lambda arguments: of_block(*arguments, **shared), given, group.threads))
 
 
-def spread(
+def transposed_products(
     group: BlockGroup, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
     """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one after another."""

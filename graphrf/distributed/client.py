@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _ATTEMPTS = 5
 # Seconds before another attempt, of waiting for a worker, and between checks of waiting tasks.
 _PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
-# Share of a worker's memory that mapped files may have without a warning.
+# Fraction of a worker's memory that mapped files may use without a warning.
 _MAPPED_FRACTION = 0.5
 # Checks in a row that find all workers paused before a warning.
 _SLICES = 10
@@ -221,10 +221,7 @@ def _reads(path: str, token: str) -> bool:
 
 
 def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str | None:
-    """A folder that all workers see: the given one, else that of temporary files, else None.
-
-    ValueError if they do not see the given one.
-    """
+    """`folder` if all workers see it (else ValueError); by default that of temporary files, or None."""
     if folder is None:
         usual = tempfile.gettempdir()
         return usual if seen_by_all(client, usual) else None

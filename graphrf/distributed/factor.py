@@ -192,7 +192,7 @@ class DistributedFactor(FactorBase):
         parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
         held, n_blocks = self._held, len(self._held)
         sums = held.submitted(
-            blocks.spread, groups, held.sent(groups, parts), f=_modulation(f), n_blocks=n_blocks
+            blocks.transposed_products, groups, held.sent(groups, parts), f=_modulation(f), n_blocks=n_blocks
         )  # fmt: skip
         return summed(held.client, sums, n_blocks)
 

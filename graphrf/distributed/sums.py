@@ -18,7 +18,8 @@ _FAN_IN = 8
 class Sums:
     """The sum over blocks 0 .. n - 1 along a fixed binary tree, since sums of floats depend on their order.
 
-    Each part is the sum of the two below it, in whatever order they come, and on whatever worker.
+    Each part is the sum of the two below it, in any order of arrival and on any worker.
+
     Parameters
     ----------
     n_blocks : int

@@ -12,10 +12,10 @@ from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 from graphrf.features.sample_info import FeatureKernel, SampleInfo
 
-# Features of a kernel are warned about when their bound on the variance is this many times that without
+# A warning is issued when the bound on the variance of features is this many times that without
 # termination; 5 separates harmless lengths (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
 HEAVY = 5.0
-# ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2: where the
+# ... and when the error of their Gram matrix may exceed this fraction of K's bound, (sum_k |f_k|)^2: where the
 # series ends too early, which is a bias of about that size, and where rows are cut, for which the bound is loose.
 # Users of kernel.truncation_length(0.01) accept 2 %.
 _ENDS_EARLY, _CUT = 0.02, 0.1

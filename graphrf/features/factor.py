@@ -29,7 +29,7 @@ _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
 # Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# Above so many bytes of N x p numbers, scattered columns of the matrix are multiplied by panels of one cache line.
+# If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of one cache line.
 _CACHE = 8_000_000
 # Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
@@ -166,7 +166,7 @@ class FeatureFactor:
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
         spare: list[np.ndarray] = []  # memory for panels is reused: allocation costs as much as filling
 
-        def spread(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
+        def scatter(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task
             try:
                 memory = spare.pop()
@@ -178,7 +178,7 @@ class FeatureFactor:
             scatter_rows(run.first, run.last, *arrays, columns, part.start, panel, run.low)
             return memory, panel
 
-        filled = ordered_map(spread, tasks, self._threads(columns.shape[1]))
+        filled = ordered_map(scatter, tasks, self._threads(columns.shape[1]))
         for (part, run), (memory, panel) in zip(tasks, filled, strict=True):
             add_panel(panel, result, run.low, part.start)
             spare.append(memory)
@@ -217,7 +217,7 @@ class FeatureFactor:
         root = math.sqrt(weight)
         return np.asarray(root * self.apply(f, root * self.apply_t(f, x)))
 
-    def spread(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def dense_rows(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """F^T e_i for some of the rows, dense, shape (N, len(rows))."""
         return np.asarray(self.matrix(f)[rows].T.toarray())
 

@@ -62,7 +62,7 @@ class RowPairs:
         self._rows = rows[order]
         threads = thread_count(n_threads)
         self._fill_threads = threads if record.steps.size > _WORTH_ENTRIES else 1
-        # What follows is of the entries that share their column.
+        # The rest uses only entries that share their column.
         counts = counts[counts > 1]
         self._indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         self._threads, self._shares = 1, [(0, m)]

@@ -15,9 +15,9 @@ _MOST_SHORT = 2**31 - 1
 _BLOCK = 1_000_000
 # Entries of a block of a dense product.
 _PRODUCT_BLOCK = 4_000_000
-# A product of two sparse matrices is computed with dense ones above this share of non-zeros (measured on 500
-# rows), and up to so many numbers.
-_DENSE_SHARE = 0.02
+# A product of two sparse matrices is computed with dense ones above this fraction of non-zeros (measured on
+# 500 rows), and up to this number of entries.
+_DENSE_FRACTION = 0.02
 DENSE_NUMBERS = 40_000_000
 
 
@@ -71,7 +71,7 @@ def dense_product(
 ) -> np.ndarray:
     """left right^T, dense.
 
-    It is computed with dense rows if their share of non-zeros is above `filled` and they have at most `most`
+    It is computed with dense rows if their fraction of non-zeros is above `filled` and they have at most `most`
     numbers; else some rows at a time, since the sparse product may take three times the memory of the result.
     """
     numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
@@ -89,7 +89,7 @@ def dense_product(
 def product(left: Any, right: Any) -> np.ndarray:
     """left right^T, dense, for sparse or dense matrices of as many columns."""
     if sp.issparse(left) and sp.issparse(right):
-        return dense_product(left, right, filled=_DENSE_SHARE, most=DENSE_NUMBERS)
+        return dense_product(left, right, filled=_DENSE_FRACTION, most=DENSE_NUMBERS)
     return np.asarray(left @ right.T)
 
 

@@ -315,7 +315,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         start: Model | None = None
         scale = None if self.output_scale is None else float(self.output_scale)
         for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
-            if set(names) - {"lengthscale", *kernel.shares}:
+            if set(names) - {"lengthscale", *kernel.proportions}:
                 grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
             axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
             parameters = Parameters(kernel, names, axis.ranges)
@@ -418,8 +418,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                     result[block] = softmax(mean, axis=1)
             else:
                 normals = self._normals()
-                for block, mean, spread in self._latents(distinct, self._curvature):
-                    result[block] = integrated_softmax(mean, spread, normals)
+                for block, mean, covariance in self._latents(distinct, self._curvature):
+                    result[block] = integrated_softmax(mean, covariance, normals)
         result = result[inverse]
         if checks.flag("as_frame", as_frame):
             return self._frame(nodes, dict(zip(self.classes_.tolist(), result.T, strict=True)))

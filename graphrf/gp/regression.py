@@ -202,7 +202,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes; y that is not finite, has the wrong length or squares that overflow float64; covariates
+            For unknown nodes; y that is not finite, has the wrong length or overflows when squared; covariates
             that are collinear at the observed nodes; a directed graph; settings out of range; a lengthscale that
             is too long for the series. The regressor is then not fitted, even if it was before.
         MemoryError

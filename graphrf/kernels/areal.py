@@ -155,10 +155,10 @@ class BYM2(_ArealKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_share("mixing", _NEAREST)
+        self.require_proportion("mixing", _NEAREST)
 
     @property
-    def shares(self) -> tuple[str, ...]:
+    def proportions(self) -> tuple[str, ...]:
         return ("mixing",)
 
     def _matrix(self, graph: Graph) -> np.ndarray:
@@ -201,10 +201,10 @@ class CAR(_ArealKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_share("dependence")
+        self.require_proportion("dependence")
 
     @property
-    def shares(self) -> tuple[str, ...]:
+    def proportions(self) -> tuple[str, ...]:
         return ("dependence",)
 
     def check_graph(self, graph: Graph) -> float:

@@ -31,7 +31,8 @@ def chebyshev_coefficients(
 
     The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients below
     floor max |function| count as 0; with tol = 0 only these are dropped. The second result is the tail above
-    `max_degree`, relative to max |function|; where that is too large the first is None, or if `cut` what is there.
+    `max_degree`, relative to max |function|; if that is too large the first is None, or with `cut` the truncated
+    series.
     """
 
     def size(c: np.ndarray, largest: np.ndarray) -> int:

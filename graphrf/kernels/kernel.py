@@ -18,16 +18,16 @@ from graphrf.kernels.chebyshev import WIDTHS, polynomial
 from graphrf.kernels.coefficients import dyadic_remainder, remainder, square
 
 _LARGEST_DENSE = 20_000
-# Of an entry of the Laplacian, its eigenvectors and what LAPACK works with; measured.
+# Bytes for each entry of the Laplacian: its eigenvectors and LAPACK's workspace; measured.
 _DENSE_BYTES = 40
-# Roots and squares of what is smaller or larger than e^this leave float64.
+# Squares of numbers above e^this overflow float64; reciprocals below e^-this underflow.
 _LARGEST_LOG = 690.0
 # A dense kernel's rounding error, relative to its norm, above which a warning is issued.
 _ROUNDING_WARNING = 1e-6
 _WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
-# Where a kernel has nothing but coefficients: the step of differences over the hyperparameter, the terms of its
-# series that are asked for, and the share of them that may be left out.
+# For a kernel that has only coefficients: the step of differences over the hyperparameter, the fewest and most
+# terms of its series, and the fraction that may be left out.
 _DIFFERENCE = float(np.finfo(np.float64).eps) ** (1 / 3)
 _SHORTEST_SERIES = 64
 _LONGEST_SERIES = 16_384
@@ -93,7 +93,7 @@ class Kernel:
         return {name: float(getattr(self, name)) for name in own}
 
     @property
-    def shares(self) -> tuple[str, ...]:
+    def proportions(self) -> tuple[str, ...]:
         """The hyperparameters that lie between 0 and 1, which are trained by their log odds."""
         return ()
 
@@ -290,8 +290,8 @@ class Kernel:
     def dense(self, graph: Graph) -> np.ndarray:
         """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
 
-        O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` is
-        issued where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
+        O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` is given
+        where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
         on graphs that a few light edges hold together.
         """
         return self._dense(graph, root=False)
@@ -412,7 +412,7 @@ class Kernel:
                 f"10^{log_size / math.log(10):.0f}; {_WAY_OUT}"
             )
 
-    def require_share(self, name: str, least: float = 0.0) -> None:
+    def require_proportion(self, name: str, least: float = 0.0) -> None:
         """Check a field that must lie between 0 and 1, by `least` off both, and store it as a float."""
         ends = {"include_low": least > 0, "include_high": least > 0}
         checked = checks.number(name, getattr(self, name), low=least, high=1 - least, **ends)

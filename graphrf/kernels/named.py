@@ -119,9 +119,9 @@ class _InversePower(Kernel):
         c, _, q = self._coefficients
         self.check_size(-q * math.log(c))
 
-    def _series(self, n: int, scale: float, share: float) -> np.ndarray:
+    def _series(self, n: int, scale: float, power: float) -> np.ndarray:
         c, t, q = self._coefficients
-        return np.asarray(c ** (-share * q) * coefficients.negative_binomial(n, share * q, scale * t / c))
+        return np.asarray(c ** (-power * q) * coefficients.negative_binomial(n, power * q, scale * t / c))
 
     def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return self._series(n, scale, 1.0)
@@ -238,8 +238,8 @@ class Matern(_InversePower):
 
     def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
         kappa, _, nu = self._coefficients
-        share = kappa / (kappa + eigenvalues)
-        return np.stack([-np.log(kappa + eigenvalues) - share, (2 * nu / self.lengthscale) * share], axis=1)
+        ratio = kappa / (kappa + eigenvalues)
+        return np.stack([-np.log(kappa + eigenvalues) - ratio, (2 * nu / self.lengthscale) * ratio], axis=1)
 
     def nth_root(self, n: int) -> Matern:
         return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))
@@ -297,10 +297,10 @@ class Leroux(_InversePower):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_share("mixing")
+        self.require_proportion("mixing")
 
     @property
-    def shares(self) -> tuple[str, ...]:
+    def proportions(self) -> tuple[str, ...]:
         return ("mixing",)
 
     def check_graph(self, graph: Graph) -> float:

@@ -59,7 +59,7 @@ class Factor(Protocol):
         """The factor of some of the rows, given by their position among this factor's rows; repeats allowed."""
         ...
 
-    # -- what follows, but may be had at less cost -----------------------------------------------
+    # -- derived methods, which may be overridden with cheaper ones -----------------------------------------------
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x for x of shape (n,) or (n, p); the same shape."""
@@ -69,7 +69,7 @@ class Factor(Protocol):
         """F(f) itself, shape (n, N): sparse where the factor has it so, else dense."""
         ...
 
-    def spread(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def dense_rows(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """F^T e_i for some of the rows, dense, shape (N, len(rows))."""
         ...
 
@@ -97,9 +97,9 @@ class FactorBase:
 
     def matrix(self: Factor, f: np.ndarray) -> Any:
         """F(f) itself, dense."""
-        return self.spread(f, np.arange(self.shape[0])).T
+        return self.dense_rows(f, np.arange(self.shape[0])).T
 
-    def spread(self: Factor, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def dense_rows(self: Factor, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """F^T e_i for some of the rows, shape (N, len(rows))."""
         return self.apply_t(f, units(self.shape[0], rows))
 
@@ -108,7 +108,7 @@ class FactorBase:
         size = other.shape[0]
         block, diagonal = np.empty((self.shape[0], size)), np.empty(size)
         for part in panels(size, other.shape[1]):
-            panel = other.spread(f, np.arange(size)[part])
+            panel = other.dense_rows(f, np.arange(size)[part])
             block[:, part] = self.apply(f, panel)
             diagonal[part] = np.einsum("ij,ij->j", panel, panel)
         return block, diagonal

@@ -1,4 +1,4 @@
-"""Solves with covariance plus noise: Cholesky, and preconditioned conjugate gradients that report how they ended."""
+"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients with their convergence."""
 
 from __future__ import annotations
 

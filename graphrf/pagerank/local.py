@@ -318,11 +318,11 @@ def checked_queries(
     delta = checks.number("delta", delta, low=0, high=1, include_low=False, include_high=False)
     failure = _FAILURE if failure is None else failure
     failure = checks.number("failure", failure, low=0, high=0.25, include_low=False)
-    query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_spread(p_halt, _largest_loop(graph)))
+    query = Query(p_halt, best, 0.0, epsilon, delta, failure, visit_variance_bound(p_halt, _largest_loop(graph)))
     return LocalQueries(graph, positions, single, query, seed)
 
 
-def visit_spread(p_halt: float, loop: float) -> float:
+def visit_variance_bound(p_halt: float, loop: float) -> float:
     """The bound s on E X^2 / E X for the score X of one walk at one node, p_halt for each visit.
 
     `loop` is the largest probability of a step from a node to itself; otherwise a return takes two steps.

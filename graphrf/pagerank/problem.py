@@ -59,9 +59,9 @@ class RankingProblem:
 
     @cached_property
     def evenly_started(self) -> bool:
-        """True if all sources have the same share of the walks."""
-        share = self.start[self.sources]
-        return bool((share == share[0]).all())
+        """True if all sources have the same fraction of the walks."""
+        fractions = self.start[self.sources]
+        return bool((fractions == fractions[0]).all())
 
 
 def walks_halt(p_halt: float) -> float:

@@ -63,7 +63,7 @@ class Query(NamedTuple):
     k : int, number of best nodes to return; 0 for all
     limit : float, residual that a node may keep for each of its edges, without walks; 0 for walks
     epsilon, delta, failure : float, the guarantee (`graphrf.pagerank.local_pagerank`)
-    spread : float, bound on the variance of a walk's score over its mean
+    variance_bound : float, bound on the variance of a walk's score over its mean
     """
 
     p_halt: float
@@ -72,7 +72,7 @@ class Query(NamedTuple):
     epsilon: float
     delta: float
     failure: float
-    spread: float
+    variance_bound: float
 
 
 @njit(nogil=True, cache=True)
@@ -153,7 +153,9 @@ def _solve(  # type: ignore[no-untyped-def]
         if query.k > 0 and rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
             # Scores without walks are lower bounds, so the k best scores are at least the k-th of them.
             delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
-        density = walk_density(query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.spread)
+        density = walk_density(
+            query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.variance_bound
+        )
         # The last pushes must have paid, except near the start.
         saved = walking
         walking = _STEP_COST * record[0] * density / p
@@ -293,10 +295,10 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def walk_density(epsilon, score, failure, spread):  # type: ignore[no-untyped-def]
+def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-untyped-def]
     """Walks for each unit of residual mass: the relative error of a score of at least `score` exceeds epsilon with
     probability at most `failure` (derived in `graphrf.pagerank.local_pagerank`)."""
-    return spread * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
+    return variance_bound * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 
 
 @njit(nogil=True, cache=True)

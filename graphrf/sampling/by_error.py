@@ -24,8 +24,8 @@ from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
 
-# Pilot rows: at most so many, at least so many, and of at most so many numbers; one in _HUBS has the largest
-# degrees. Products with F use so many random sums of rows.
+# Pilot rows: their largest and smallest number, and that of their entries; one in _HUBS has the largest
+# degrees. The last is the number of random sums of rows in products with F.
 _ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
 # Above the seeds of users, so that the choice is independent of the sample.
 _SEED = 2**63 + 2

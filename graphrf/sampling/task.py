@@ -178,13 +178,13 @@ def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: in
     ranges = np.linspace(0, sources.size, n_pilot + 1)
     places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
     pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]
-    share = sources.size / pilot.size
+    factor = sources.size / pilot.size
     n_entries = n_visits = 0
     for start in range(0, pilot.size, block_rows):
         block = prepared.sample(pilot[start : start + block_rows])
         n_entries += block.indices.shape[0]
         n_visits += block.steps.shape[0]
-    return int(share * n_entries), int(share * n_visits)
+    return int(factor * n_entries), int(factor * n_visits)
 
 
 def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int]) -> int:

@@ -14,7 +14,7 @@ from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
 
 EDGE_WEIGHT = "edge_weight"
-# What PyTorch Geometric itself numbers the edges by, in `to_homogeneous` and its loaders; it goes with the edges.
+# Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the edges.
 _NUMBERS_OF_EDGES = ("edge_type", "e_id")
 # Both directions of an edge may differ by the rounding of float32.
 _ROUNDING = 1e-6

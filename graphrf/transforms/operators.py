@@ -22,13 +22,13 @@ NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
-# A kernel's series is cut where its remainder is below this share, and at this number of steps at most.
+# A kernel's series is cut where its remainder is below this fraction, and at this number of steps at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
 # Terms of a series from which tails are read.
 _TERMS = 8 * _MOST_STEPS
 # Entries that powers are compressed to, for each one that a row keeps.
 _BUDGET = 4
-# What may be missing at the end of a series without a warning, and at all.
+# Fraction of a series that may be missing without a warning, and without an error.
 _MUCH = 0.05
 _AT_ALL = 0.99
 # The apparent remainder after the last term that rounding may cause, as a fraction of the series.

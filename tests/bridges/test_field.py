@@ -49,7 +49,7 @@ def test_densities_and_gradients_are_those_of_dense_algebra(graph, kernel):
     assert density == field.log_density(x, values)
     np.testing.assert_allclose(in_x, -np.linalg.solve(SD**2 * kernel.dense(graph), x), rtol=1e-6, atol=1e-8)
     name = field.free[0]
-    step = 1e-3 * min(values[0], 1 - values[0]) if name in kernel.shares else 1e-3 * values[0]
+    step = 1e-3 * min(values[0], 1 - values[0]) if name in kernel.proportions else 1e-3 * values[0]
     around = [dense_density(graph, kernel.replace(**{name: values[0] + k * step}), x) for k in (-2, -1, 1, 2)]
     assert in_values[0] == pytest.approx(np.dot([1, -8, 8, -1], around) / (12 * step), rel=1e-5)
     quadratic = -x @ in_x

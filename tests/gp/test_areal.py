@@ -96,7 +96,7 @@ def test_evidence_and_gradient_are_those_of_dense_matrices(
     y = likelihood.sample(np.full(8, 0.3), rng)
     y = likelihood.checked(y, None)
     responses = Responses.of(positions, y, np.zeros(8), basis)
-    precision, names = precision_of(graph, kernel), kernel.shares
+    precision, names = precision_of(graph, kernel), kernel.proportions
 
     sites = independent_sites(responses, likelihood, SPREAD)
 
@@ -124,7 +124,7 @@ def test_evidence_and_gradient_are_those_of_dense_matrices(
 
 @pytest.mark.parametrize("kernel", KERNELS[1:], ids=repr)
 def test_training_has_exact_gradients_in_log_odds(kernel, karate):
-    precision, (name,) = precision_of(karate, kernel), kernel.shares
+    precision, (name,) = precision_of(karate, kernel), kernel.proportions
     rng = np.random.default_rng(0)
     observations = Observations.of(np.arange(20), rng.standard_normal((20, 1)), np.ones((34, 1)))
     parameters = Parameters(kernel, (name,), {name: hyperparameter_range(kernel, name, 1.0, 1.0)})
@@ -152,10 +152,10 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_dense_blocks_of_training_are_those_of_the_kernel(kernel, karate):
     gram = PrecisionGram(precision_of(karate, kernel), np.array([3, 0, 8]))
-    matrix, slopes = gram(kernel, kernel.shares)
+    matrix, slopes = gram(kernel, kernel.proportions)
     block = np.ix_([3, 0, 8], [3, 0, 8])
     np.testing.assert_allclose(matrix, kernel.dense(karate)[block], atol=1e-10)
-    for name, slope in zip(kernel.shares, slopes, strict=True):
+    for name, slope in zip(kernel.proportions, slopes, strict=True):
         value = kernel.hyperparameters[name]
         ends = [kernel.replace(**{name: value + s}).dense(karate)[block] for s in (1e-6, -1e-6)]
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, atol=1e-7)
@@ -180,8 +180,8 @@ def test_all_are_trained_and_saved(name, districts, tmp_path):
     gp = grf.GraphGPRegressor(graph, kernel=name, seed=0, prior={"mixing": (1.0, 4.0)}).fit(np.arange(144), y)
     assert gp.converged_
     assert gp.n_points_ > 1  # averaged over hyperparameters, shares among them
-    if gp.kernel_.shares:
-        points = {point.kernel.hyperparameters[gp.kernel_.shares[0]] for point in gp._fitted.points}
+    if gp.kernel_.proportions:
+        points = {point.kernel.hyperparameters[gp.kernel_.proportions[0]] for point in gp._fitted.points}
         assert len(points) > 1
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")

@@ -9,7 +9,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.pagerank import node_table, push, row_scores
-from graphrf.pagerank.local import visit_spread
+from graphrf.pagerank.local import visit_variance_bound
 from graphrf.sampling.walks.transitions import transitions
 from tests.pagerank.oracles import directed_graph, lopsided_graph, transition_matrix
 from tests.support.sequential import assert_unbiased
@@ -160,7 +160,7 @@ def transform(a: np.ndarray, p_halt: float, back: float) -> np.ndarray:
 @pytest.mark.parametrize("p_halt", [1e-3, 0.05, 0.3, 0.9, 0.999])
 @pytest.mark.parametrize("loop", [0.0, 0.1, 1.0])
 def test_visits_have_the_bounded_transform_behind_the_guarantee(p_halt: float, loop: float) -> None:
-    spread = visit_spread(p_halt, loop)
+    spread = visit_variance_bound(p_halt, loop)
     most = (1 - p_halt) * (loop + (1 - loop) * (1 - p_halt))
     a = 2 / spread * np.linspace(1e-4, 1 - 1e-9, 20_001)
     for back in most * np.array([0.0, 0.5, 0.9, 0.99, 1.0]):
@@ -181,7 +181,7 @@ def test_no_node_is_returned_to_more_often_than_the_spread_assumes(
 ) -> None:
     graph = make_graph()
     loop = float(np.diag(transition_matrix(graph)).max())
-    spread = visit_spread(p_halt, loop)
+    spread = visit_variance_bound(p_halt, loop)
     for source in np.flatnonzero(np.diff(graph.adjacency.indptr)):
         visits = np.diag(halting_laws(graph, source, p_halt)) / p_halt
         back = 1 - 1 / visits
@@ -214,7 +214,7 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
     graph = pairs_graph(20)
     truth = halting_laws(graph, 0, p_halt)[0, 1:21]
     epsilon, failure = 0.5, 0.1
-    density = push.walk_density(epsilon, truth[0], failure, visit_spread(p_halt, 0.0)) / fewer
+    density = push.walk_density(epsilon, truth[0], failure, visit_variance_bound(p_halt, 0.0)) / fewer
     scores = np.array([scores_by_walks(graph, 0, p_halt, 1.0, density, key)[1:21] for key in range(200)])
     missed = np.abs(scores - truth) > epsilon * truth
     # One pair's walks hardly depend on another's, so rates over keys have this standard error at most.

@@ -79,8 +79,8 @@ def opened(path: str | os.PathLike[str]) -> IO[bytes]:
     return open(path, "rb")
 
 
-# What wrong records make those raise that take them for right ones. (A member of an archive that is not there is a
-# KeyError, a number that fits no integer an OverflowError, names within names without end a RecursionError.)
+# Errors that invalid records cause in their readers. (A missing member of an archive raises a KeyError, a number
+# that fits no integer an OverflowError, unlimited nesting a RecursionError.)
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 

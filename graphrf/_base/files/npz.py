@@ -19,9 +19,9 @@ import numpy as np
 
 from graphrf._base.memory import NoRoomError
 
-# What an archive of a few hundred arrays needs for its table of contents, and the piece that is read at once.
+# Bytes read at once, enough for the table of contents of an archive of a few hundred arrays.
 _PIECE = 2**17
-# Deflate writes 258 bytes with two bits at best: nothing honest declares more.
+# Deflate writes 258 bytes with two bits at best; a larger declared ratio is false.
 _DEFLATE_RATIO = 1032
 _NAME = re.compile(r"\w[\w-]*\.npy", re.ASCII)
 # NumPy writes version 1.0 for all types but long records; 2.0 and 3.0 have four bytes for the header's length.
@@ -39,7 +39,7 @@ _FAULTS = (
 
 
 class _Pieces:
-    """A file that hands out at most `_PIECE` bytes at once: what asks for more follows a false size."""
+    """A file that returns at most `_PIECE` bytes a read; larger reads come from false sizes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

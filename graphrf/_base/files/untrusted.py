@@ -119,10 +119,10 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
 
 @contextmanager
 def untrusted(path: Path, wanted: str) -> Iterator[None]:
-    """Whatever another library's reader raises within the block is the fault of the file, and named so.
+    """Raise every error of another library's reader within the block as a fault of the file.
 
-    NumPy's warnings of the file's numbers are unheard: these are checked later. Filters of warnings are the
-    process's, not a thread's: none is set for a while, but one for good where NumPy needs it.
+    NumPy's warnings about its numbers are suppressed, as these are checked later. Warning filters belong to the
+    process, not to a thread, so none is set temporarily; where NumPy needs one it is set permanently.
     """
     if _PARTS_PASS:
         warnings.filterwarnings("error", "string or file could not be read", DeprecationWarning, _READERS)

@@ -74,7 +74,7 @@ def attributes(whole: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def decoded(value: Any) -> Any:
-    """The setting that `encoded` was given. Only classes of `_CLASSES` are made, with all arguments at hand."""
+    """The setting passed to `encoded`. Only classes of `_CLASSES` are created, with all their arguments."""
     if isinstance(value, list):
         return [decoded(part) for part in value]
     if not isinstance(value, dict):

@@ -122,7 +122,7 @@ class Saved:
 
     @classmethod
     def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """The model of record and arrays, once these can be such; whatever they raise is the file's fault."""
+        """The model from checked record and arrays; any error is attributed to the file."""
         raise NotImplementedError
 
     # -- the graph: these are overridden where it is not a `Graph` -------------------------------------

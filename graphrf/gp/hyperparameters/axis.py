@@ -39,7 +39,7 @@ class KernelAxis:
             end = min(served, end)
         scale = graph.laplacian_scale(kernel.laplacian) if kernel.is_series else 1.0
         ranges = {name: hyperparameter_range(kernel, name, scale, end, unit) for name in names}
-        name = next((each for each in ("lengthscale", *kernel.shares) if each in names), "")
+        name = next((each for each in ("lengthscale", *kernel.proportions) if each in names), "")
         others = tuple(each for each in names if each != name)
         return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
 

@@ -291,7 +291,7 @@ def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
 
 
 def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
-    """A normal distribution near the points that the evidence favours, and the points' weights.
+    """A normal distribution near the points of high evidence, and the points' weights.
 
     It is half as wide again as the weighted points, and wider where few of them have most of the weight; the prior
     is standard normal.
@@ -336,7 +336,7 @@ def _kernel_mode(
     kernel, names = member
     start: Model | None = None
     for grams in route.grams([member], nodes, problem.seed):
-        if set(names) - {"lengthscale", *kernel.shares}:
+        if set(names) - {"lengthscale", *kernel.proportions}:
             grams = route.exact_grams(grams, kernel, nodes, problem.seed)
         axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         mode = _block_mode(problem, route, axis, nodes, grams, step, start)

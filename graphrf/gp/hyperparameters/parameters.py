@@ -25,7 +25,7 @@ def hyperparameter_range(
         return min(LENGTHSCALES[0] * unit, longest), longest
     if name in ("nu", "power"):  # trained on request only; outside, the data hardly determine them
         return 0.25, 8.0
-    if name in kernel.shares:
+    if name in kernel.proportions:
         return 1e-3, 1 - 1e-3
     if low == -math.inf:
         return -math.inf, math.inf
@@ -43,7 +43,7 @@ class Parameters:
         self._kernel = kernel
         self.names: tuple[str, ...] = tuple(names)
         self._bounds = {name: bounds[name] for name in names}
-        self._shares = np.array([name in kernel.shares for name in names], dtype=bool)
+        self._shares = np.array([name in kernel.proportions for name in names], dtype=bool)
         self._logged = np.array([bounds[name][0] > 0 for name in names], dtype=bool) & ~self._shares
 
     @property

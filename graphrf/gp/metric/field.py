@@ -31,7 +31,7 @@ class EdgeKernel:
 
     lengthscale: float
     alpha: int = 1
-    shares: ClassVar[tuple[str, ...]] = ()
+    proportions: ClassVar[tuple[str, ...]] = ()
 
     @property
     def hyperparameters(self) -> dict[str, float]:

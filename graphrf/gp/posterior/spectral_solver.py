@@ -22,8 +22,8 @@ _ROUNDING, _SINGLE = 1e-13, 1e-6
 _UNEVEN = 4.0
 # Solves from the last residual, each with the full tolerance of one solve.
 _REFINEMENTS = 12
-# What rough products may leave of a residual, and what a solve with them may leave before exact ones take over.
-# How large rounding to single precision may be beside the filter's smallest value: with more, solves gain little.
+# Fraction of a residual that rough products may leave, and that after which exact products replace them.
+# Largest rounding to single precision relative to the filter's smallest value: above it solves gain little.
 _ROUGH, _TOO_ROUGH = 0.02, 0.3
 _ROUNDED = 1e-4
 

@@ -14,10 +14,9 @@ from graphrf.operators.sparse.ordering import FactorTooLargeError, numbers_there
 
 # Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
 LARGEST_CHOLESKY = 7_000
-# Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
-# minutes on two cores), the factor by which features must be cheaper above it, and the products that a vector and a solve by
-# conjugate gradients typically take. Where a few steps reach most nodes, kernels are short and rows serve them as
-# well: there the budget is this fraction of it.
+# Multiply-adds of exact sparse products up to which the series is always used (some two minutes on two cores); its
+# fraction where a few steps reach most nodes, as rows suit short kernels too; the factor by which features must be
+# cheaper above the budget; and the products that a vector and a solve by conjugate gradients typically take.
 SERIES_BUDGET = 5e10
 _SHORT = 0.4
 _MUCH_CHEAPER = 4

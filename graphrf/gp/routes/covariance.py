@@ -24,7 +24,7 @@ from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks,
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
-# What a moment of the recurrence for diagonals takes over a step of that for columns: 0.6 to 0.85 were
+# Time of a moment of the recurrence for diagonals relative to a step of that for columns: 0.6 to 0.85
 # measured on graphs of 3 to 15 neighbours per node.
 _MOMENT = 0.75
 # Numbers in the matrices of several covariances that are made together, 512 MB.

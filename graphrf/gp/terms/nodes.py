@@ -80,7 +80,9 @@ class Nodes(Term):
     def trained(self) -> tuple[str, ...]:
         """The kernel's hyperparameters that are trained; smoothness and powers are not."""
         names = (
-            name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares
+            name
+            for name in self.kernel.hyperparameters
+            if name == "lengthscale" or name in self.kernel.proportions
         )
         return tuple(name for name in names if name not in self.fixed)
 
@@ -92,7 +94,7 @@ class Nodes(Term):
         return tuple(self._parameter(name) for name in self.trained)
 
     def _parameter(self, name: str) -> Parameter:
-        kind = "proportion" if name in self.kernel.shares else "positive"
+        kind = "proportion" if name in self.kernel.proportions else "positive"
         low, high, unit = *_SHARES, 1.0
         if name == "lengthscale":
             unit = lengthscale_unit(self.graph, self.kernel.laplacian)

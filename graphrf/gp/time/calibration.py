@@ -84,10 +84,10 @@ def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tup
         )
         yield words, tuple(errors.sensors[far].tolist())
     total = int(seen.sum())
-    share = float((squares[seen] < 1.96**2).mean())
-    if not far.size and total >= _MANY and share < 0.90:  # five standard deviations of a share of 500
+    coverage = float((squares[seen] < 1.96**2).mean())
+    if not far.size and total >= _MANY and coverage < 0.90:  # five standard deviations of a proportion of 500
         words = (
-            f"95 % intervals contain only {100 * share:.0f} % of the one-step errors: the model fits these "
+            f"95 % intervals contain only {100 * coverage:.0f} % of the one-step errors: the model fits these "
             "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from "
             "what is usual)"
         )

@@ -152,11 +152,11 @@ class TimePosterior:
             squares += (errors**2).sum(axis=1)
             done += count
             result = squares / done
-            # The draws' share of variances, for each node the mean over its times, weighted by what draws add.
-            share = (result**2 / np.maximum(exact + result, tiny)).sum(axis=0) / np.maximum(
+            # The draws' fraction of variances, for each node the mean over its times, weighted by what draws add.
+            fraction = (result**2 / np.maximum(exact + result, tiny)).sum(axis=0) / np.maximum(
                 result.sum(axis=0), tiny
             )
-            if done >= max(LEAST_DRAWS, self.n_draws * float(share.max()) ** 2):
+            if done >= max(LEAST_DRAWS, self.n_draws * float(fraction.max()) ** 2):
                 break
         return np.asarray(exact + result)
 

@@ -17,7 +17,7 @@ _NARROWEST = 8
 
 
 class TorchFactor(Protocol):
-    """A `Factor` of torch tensors of two axes; results have the dtype and device of what came."""
+    """A `Factor` of torch tensors of two axes; results have the dtype and device of the arguments."""
 
     shape: tuple[int, int]
 

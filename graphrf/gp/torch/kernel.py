@@ -170,7 +170,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
             if name != "lengthscale":
                 self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape)))
                 above = Positive() if low == 0 else GreaterThan(low)
-                self.register_constraint(f"raw_{name}", Interval(0.0, 1.0) if name in kernel.shares else above)
+                self.register_constraint(
+                    f"raw_{name}", Interval(0.0, 1.0) if name in kernel.proportions else above
+                )
             raw, constraint = getattr(self, f"raw_{name}"), getattr(self, f"raw_{name}_constraint")
             self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
 

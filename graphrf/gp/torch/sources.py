@@ -68,7 +68,7 @@ class TorchSource(ABC):
 class RemoteFeatures(Protocol):
     """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
 
-    # What their rows share.
+    # Settings that all rows share.
     info: SampleInfo
 
     @property

@@ -20,7 +20,7 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.constrained import ConstrainedCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
-# The smallest 1 - share of whose precision six digits are left.
+# The smallest 1 - proportion for which the precision keeps six digits.
 _ROUNDED = 1e-10
 
 
@@ -147,8 +147,8 @@ class ArealPrecision:
         return x
 
     def warn_of_rounding(self) -> None:
-        """Warn of shares so near to an end that digits are lost."""
-        for name in self.kernel.shares:
+        """Warn about proportions so near to 0 or 1 that digits are lost."""
+        for name in self.kernel.proportions:
             value = self.kernel.hyperparameters[name]
             if 1 - value < _ROUNDED:
                 warn(f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of its variances")

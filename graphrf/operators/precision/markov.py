@@ -224,7 +224,7 @@ class SparsePrecision:
 
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in the lengthscale, or in a share."""
-        if name != "lengthscale" and name not in self.kernel.shares:
+        if name != "lengthscale" and name not in self.kernel.proportions:
             raise checks.value_error(
                 "optimize", f"must not name {name!r} with method='precision', whose power is fixed"
             )
@@ -278,10 +278,10 @@ class SparsePrecision:
         return self._eliminations[power, 1]
 
     def _dissected(self) -> Elimination:
-        """The order of elimination of Q, by a dissection of the nodes and one hidden layer, which stands for all.
+        """The order of elimination of Q, by a dissection of the nodes and one hidden layer that represents all.
 
-        It is as good as a dissection of all layers, and found in the time of these two: hidden variables of a node
-        come one after the other.
+        It equals a dissection of all layers in quality at the cost of two; hidden variables of a node are
+        consecutive.
         """
         n, size = self.graph.n_nodes, len(self._powers)
         if size == 1:

@@ -79,12 +79,12 @@ class RootChain(NamedTuple):
         poles, tridiagonal, log_scale = relative * self.poles, relative * self.tridiagonal, relative / 2
         if gap > 0:
             rate = (d_high - d_low) / (high - low) - relative  # of log(gap)
-            for steps, share in ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12)):
+            for steps, weight in ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12)):
                 chain = RootChain.of(1.0, 1 + gap * math.exp(steps * _STEP), self.poles.size)
-                share *= rate / _STEP
-                poles = poles + low * share * chain.poles
-                tridiagonal = tridiagonal + low * share * chain.tridiagonal
-                log_scale += share * math.log(chain.scale)
+                weight *= rate / _STEP
+                poles = poles + low * weight * chain.poles
+                tridiagonal = tridiagonal + low * weight * chain.tridiagonal
+                log_scale += weight * math.log(chain.scale)
         return poles, tridiagonal, log_scale
 
 

@@ -262,9 +262,9 @@ def _apply(
 def _solved(graph: Graph, kernel: Kernel, v: np.ndarray) -> np.ndarray:
     """K v by the sparse precision of a kernel that is no series."""
     precision = precision_of(graph, kernel)
-    spread = np.zeros((precision.n_nodes, *v.shape[1:]))
-    spread[: graph.n_nodes] = v
-    return precision.factor().solve(spread)[: graph.n_nodes]
+    padded = np.zeros((precision.n_nodes, *v.shape[1:]))
+    padded[: graph.n_nodes] = v
+    return precision.factor().solve(padded)[: graph.n_nodes]
 
 
 def _expansion(

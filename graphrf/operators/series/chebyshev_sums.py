@@ -75,13 +75,13 @@ class RecurrenceSteps:
         whole = (0, before.shape[0]) if rows is None else rows
         added = self._none if v is None or value == 0 else v
 
-        def share(run: tuple[int, int]) -> None:
+        def step_run(run: tuple[int, int]) -> None:
             step_rows(*run, *self._arrays, scale, now, sign, before, value, added, units)
 
         if self._pool is None:
-            share(whole)
+            step_run(whole)
         else:
-            list(self._pool.map(share, row_shares(self._arrays[0], self._n, whole)))
+            list(self._pool.map(step_run, row_shares(self._arrays[0], self._n, whole)))
 
 
 class ChebyshevSum:

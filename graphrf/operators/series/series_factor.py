@@ -25,7 +25,7 @@ class SeriesFactor(FactorBase):
     laplacian : "normalized" or "combinatorial"
         Which walk matrix.
     max_length : int
-        The largest power; modulations are cut there. `kernel.truncation_length` returns the length that a kernel needs.
+        The largest power, at which modulations are cut; see `kernel.truncation_length`.
     nodes : nodes, by position or string name; default all
         The rows of the factor, in this order; repeats allowed.
     n_threads : int, optional

@@ -16,8 +16,8 @@ class ConstrainedCholesky(SparseCholesky):
     .. math:: S = A^{-1} - A^{-1} C^\top (C A^{-1} C^\top)^{-1} C A^{-1} = R (I - V V^\top) R^\top, \quad
               \log |Z^\top A Z| = \log |A| + \log |C A^{-1} C^\top| - \log |C C^\top|,
 
-    with A^-1 = R R^T and an orthonormal basis Z of the subspace. The statements of the base class on A^-1 and log |A|
-    hold here for S = Z (Z^T A Z)^-1 Z^T and log |Z^T A Z|.
+    with A^-1 = R R^T and an orthonormal basis Z of the subspace. The base class's A^-1 and log |A|
+    stand here for S = Z (Z^T A Z)^-1 Z^T and log |Z^T A Z|.
 
     Parameters
     ----------

@@ -87,9 +87,9 @@ class Elimination(NamedTuple):
         pattern : csr_array, shape (n, n)
             Symmetric; its values are not used.
         most : float, optional
-            Numbers that the factor may hold. Default: half of the memory that is there.
+            Numbers that the factor may hold. Default: half of the available memory.
         last : ndarray of int, optional
-            Rows to eliminate after all others: those with so many entries that a dissection is lost on them.
+            Rows to eliminate after all others: those with too many entries for a dissection.
         order : ndarray of int, optional
             The order to take in place of a dissection; subtrees are put in one piece.
 

@@ -108,9 +108,9 @@ def supernodes(parent, count):  # type: ignore[no-untyped-def]
             more = width * (wide + rows[top] - rows[top - 1])
             both = width + wide
             entries = both * (both + 1) / 2 + both * rows[top]
-            share = (zeros[top - 1] + zeros[top] + more) / entries
+            fraction = (zeros[top - 1] + zeros[top] + more) / entries
             if more > 0 and not (
-                both <= 4 or (both <= 16 and share < 0.8) or (both <= 48 and share < 0.1) or share < 0.05
+                both <= 4 or (both <= 16 and fraction < 0.8) or (both <= 48 and fraction < 0.1) or fraction < 0.05
             ):
                 break
             zeros[top - 1] += zeros[top] + more

@@ -39,8 +39,8 @@ def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> n
     n_sources = problem.sources.size
     if problem.evenly_started:
         return np.full(n_sources, groups * group, dtype=np.int64)
-    share = np.cumsum(problem.start[problem.sources])
-    upto = np.floor(share * (groups * n_sources / share[-1]) + offset).astype(np.int64)
+    cumulative = np.cumsum(problem.start[problem.sources])
+    upto = np.floor(cumulative * (groups * n_sources / cumulative[-1]) + offset).astype(np.int64)
     upto[-1] = groups * n_sources
     return np.diff(np.minimum(upto, upto[-1]), prepend=0) * group
 

@@ -186,7 +186,7 @@ def _deal(
     cuts = torch.arange(0, n_slots, chunk, device=walk.device)
     rows = [*torch.searchsorted(end, cuts, right=True).tolist(), nodes.numel() - 1]
     gap = _quotient_of_all(walkers)
-    # What the loop finds before it sweeps over a row.
+    # The quantities that the loop computes before it sweeps over a row.
     if walk.cumulative.numel():
         offset = unit64(bits)
     else:

@@ -251,14 +251,14 @@ def _pilot(graph: Graph, walks: RandomWalks) -> _Moments:
         block = prepared.sample(sources)
         row = np.repeat(np.repeat(np.arange(n_sources), block.entries_per_row), block.visits_per_entry)
         node = np.repeat(block.indices.astype(np.int64), block.visits_per_entry)
-        share = block.counts / (walks.n_walks * survival.table[block.steps])
+        weight = block.counts / (walks.n_walks * survival.table[block.steps])
         home = node == sources[row]
-        returns += np.bincount(block.steps[home], share[home], minlength=returns.size)
+        returns += np.bincount(block.steps[home], weight[home], minlength=returns.size)
         if prepared.degrees is not None:
-            share *= np.sqrt(prepared.degrees[sources[row]] / prepared.degrees[node])
+            weight *= np.sqrt(prepared.degrees[sources[row]] / prepared.degrees[node])
         places.append(row * graph.n_nodes + node)
         steps.append(block.steps)
-        values.append(sign * share)
+        values.append(sign * weight)
     distinct, place = np.unique(np.concatenate(places), return_inverse=True)
     difference = sp.csr_array(
         (np.concatenate(values), (place, np.concatenate(steps))), shape=(distinct.size, returns.size)

@@ -1,6 +1,6 @@
 """The compiled steps of the walks of several sources that advance together, and the visits that they record.
 
-Reading a graph larger than the caches takes far longer than the work of a step, but dozens of reads can be in flight.
+Reading a graph larger than the caches takes far longer than the work of a step, but dozens of reads can overlap.
 So the walks of a batch of sources advance one step at a time, by loops that do one kind of work for all of them:
 random bits (which compile to vector instructions), the edges they choose, the nodes these lead to. No loop
 branches on data, since a mispredicted branch would stop the reads in flight.

@@ -10,7 +10,7 @@ import graphrf as grf
 from graphrf.operators.precision.areal import precision_of
 
 KERNELS = [grf.ICAR(), grf.BYM2(0.3), grf.BYM2(0.97), grf.CAR(0.8), grf.Leroux(0.7)]
-SHARES = [kernel for kernel in KERNELS if kernel.shares]
+SHARES = [kernel for kernel in KERNELS if kernel.proportions]
 
 
 @pytest.fixture(params=KERNELS, ids=repr)
@@ -92,8 +92,8 @@ def test_precisions_against_dense_matrices(problem):
 
 @pytest.mark.parametrize("kernel", SHARES, ids=repr)
 def test_derivatives_in_a_share(kernel, karate):
-    precision, (name,) = precision_of(karate, kernel), kernel.shares
-    step, value = 1e-6, kernel.hyperparameters[kernel.shares[0]]
+    precision, (name,) = precision_of(karate, kernel), kernel.proportions
+    step, value = 1e-6, kernel.hyperparameters[kernel.proportions[0]]
     above, below = (precision.with_kernel(kernel.replace(**{name: value + s})) for s in (step, -step))
     exact = precision.derivative(name).toarray()
     difference = (above.matrix - below.matrix).toarray() / (2 * step)

@@ -56,7 +56,9 @@ def test_columns_between_rows_and_with_other_factors(made):
     # rows that are no rows of this root are applied as they are
     series = SeriesFactor(graph, max_length=3, nodes=others)
     block, diagonal = factor.columns(f, series)
-    np.testing.assert_allclose(block, factor.matrix(f) @ series.spread(f, np.arange(2)), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        block, factor.matrix(f) @ series.dense_rows(f, np.arange(2)), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_operands_of_another_length_are_refused(made):

@@ -99,7 +99,7 @@ def blas_threads(number: int) -> AbstractContextManager[None]:
 
     The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
     the least number holds, and the last to leave restores what the first found; each restoring what it found would
-    leave a number that nobody asked for.
+    leave a number that was not requested.
     """
     return _blas_limits.limit(number)
 

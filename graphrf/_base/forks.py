@@ -12,14 +12,14 @@ class _ForkGuard(threading.local):
     """Holds numba's lock, one for all compilations, while a process is forked.
 
     A child of a fork in the middle of another thread's compilation would wait for that lock for ever. So it does
-    for the interpreter's lock of a module, of whatever library, that another thread imports at that moment; there
+    for the interpreter's lock of any module that another thread imports at that moment; there
     is no hold on these: use graphrf once before processes are forked beside threads.
     """
 
     held: Any = None
 
     def before(self) -> None:
-        """Wait until nobody compiles."""
+        """Wait until no thread compiles."""
         compiler = sys.modules.get("numba.core.compiler_lock")
         lock = getattr(compiler, "global_compiler_lock", None)
         if lock is not None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from graphrf._base import checks
-from graphrf._base import forks as forks  # whoever uses threads forks safely
+from graphrf._base import forks as forks  # makes forks safe wherever threads are used
 from graphrf._base.memory import address_space
 
 # Address space of a thread: its stack and the heap that its allocations begin with.

@@ -57,7 +57,7 @@ def learn_coupling(
             \cdot (\psi^{(r)} + \psi^{(\sigma(r))})_j \big]^2.
 
     The mean over all pairs (i = j included) depends on the graph only through the spectrum of its walk matrix, so
-    learning for a graph costs no more than its density of states, whatever its size.
+    learning for a graph costs no more than its density of states, at any size.
 
     Parameters
     ----------

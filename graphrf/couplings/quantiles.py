@@ -47,7 +47,7 @@ def tile_products(
     r"""psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
 
     Since W is symmetric, psi^(a)_i . psi^(b)_j = sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: one column of powers of W
-    for each source, whatever the order. Cost: 2 K sparse products with n_pairs columns, taken in blocks of about
+    for each source, for any order. Cost: 2 K sparse products with n_pairs columns, taken in blocks of about
     16 million floats.
     """
     n, order = walk_matrix.shape[0], coefficients.shape[0]

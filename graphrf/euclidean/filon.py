@@ -104,7 +104,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
 
     Notes
     -----
-    Exact, whatever t, if g is quadratic on each pair of intervals. At t = 0 it is Simpson's rule.
+    Exact for any t if g is quadratic on each pair of intervals. At t = 0 it is Simpson's rule.
     Cost: O(L) time for each entry of `t`; memory 2 L + 1 numbers for each.
 
     Source: Filon 1928; "Numerical methods for improved decoupled sampling of Gaussian processes", Eqs. A.29 to

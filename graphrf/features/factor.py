@@ -255,10 +255,7 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """The runs of rows of F^T y: as many as keep their panels small beside the matrix.
-
-        They depend only on the pattern of the matrix, as the bits of F^T y do.
-        """
+        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern alone."""
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]

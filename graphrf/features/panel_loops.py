@@ -128,7 +128,7 @@ def scatter_rows(first, last, indptr, indices, data, y, column, panel, low):  # 
 
     Notes
     -----
-    Every number is added up in the order of the rows, whatever is beside it.
+    Every number is summed in the order of the rows, independently of other columns.
     """
     p = uint64(panel.shape[1])
     at = uint64(column)

@@ -1,4 +1,4 @@
-"""Gaussian processes on graphs: regression with honest deviations, and the parts that it is made of."""
+"""Gaussian processes on graphs: regression with calibrated uncertainty, and its components."""
 
 from __future__ import annotations
 

@@ -302,7 +302,7 @@ class NodePredictor(NodeEstimator):
         """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes three.
 
         With a likelihood other than the Gaussian these are draws of the latent function. A draw is one function on
-        the whole graph, fixed by the seed and its number, whatever the nodes. Thompson sampling chooses b nodes to
+        the whole graph, fixed by the seed and its number, for any nodes. Thompson sampling chooses b nodes to
         observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
 
         Parameters

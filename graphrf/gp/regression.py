@@ -177,7 +177,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
             Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
             data frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
-            Whatever has labels, here and in every argument below, is aligned by them: by the index that it shares
+            Labelled data, here and in all arguments below, are aligned by labels: by the index that they share
             with `nodes` or `y`, or by the names of nodes; labels that match neither are refused.
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: scale them to similar units first. Other

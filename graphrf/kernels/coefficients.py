@@ -151,7 +151,7 @@ def _inverse_cosine_regular(n_terms: int = 48) -> Floats:
 def inverse_cosine_root(n: int) -> Floats:
     """The first n coefficients of sqrt(cos(pi (1 - x) / 4)) = (1 + x)^1/2 h(x), by convolution."""
     regular = _inverse_cosine_regular()
-    # never the shorter operand, so that the coefficients have the same bits whatever n is
+    # never the shorter operand, so that the coefficients have the same bits for any n
     return np.convolve(binomial(max(n, regular.size), 0.5, 1.0, 1.0), regular)[:n]
 
 

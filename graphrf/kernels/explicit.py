@@ -150,7 +150,7 @@ class PowerSeries(Kernel):
 class LearnedModulation(Kernel):
     r"""A free modulation f_0 .. f_L, to be trained with a Gaussian process: K = F^2, F = sum_k f_k W^k.
 
-    K is positive semi-definite whatever the signs of f. The values are the hyperparameters, named "f0" ..
+    K is positive semi-definite for any signs of f. The values are the hyperparameters, named "f0" ..
     "fL", of any sign; the Jacobian is the identity.
 
     Parameters

@@ -184,7 +184,7 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 
 def _by_labels(graph: Graph, given: Any, name: str) -> Any:
-    """A Series of pandas, or a data frame of one column, as a mapping; anything else unchanged.
+    """A pandas Series, or a data frame of one column, as a mapping; other values unchanged.
 
     An index that only numbers the values stands for all nodes in their order.
     """

@@ -146,7 +146,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """Best sampler of each family: that of fewest non-zeros that reaches the error, or the nearest to it.
+    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it.
 
     The search in a family stops where it needs more non-zeros than another one.
     """

@@ -110,7 +110,7 @@ class PreparedSampler(ABC):
     ...         return Block.of_visits(*np.concatenate(visits, axis=1), n_rows=len(sources))
     ...
     ...     def walk(self, row, source):
-    ...         rng = np.random.default_rng([self.seed, source])  # whatever the other sources are
+    ...         rng = np.random.default_rng([self.seed, source])  # independent of the other sources
     ...         indptr, indices = self.adjacency.indptr, self.adjacency.indices
     ...         uniforms = np.sort(rng.random(self.n_walks))
     ...         at, found = np.full(self.n_walks, source), []

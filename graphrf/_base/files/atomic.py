@@ -229,10 +229,7 @@ def _stem(target: Path) -> str:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files for `target` whose writers are dead: their locks ended with them.
-
-    Where there are no locks (Windows, some network disks) they stay.
-    """
+    """Remove temporary files for `target` whose writers died, where files have locks (not on Windows)."""
     if fcntl is None:
         return
     leftover = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{16}\.part")

@@ -144,7 +144,7 @@ def read_header(stream: IO[bytes]) -> Header | None:
 
 
 def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise where the members together cannot be those of an honest archive of `size` bytes."""
+    """Raise if an archive of `size` bytes cannot hold all these members."""
     names = [member.orig_filename for member in members]
     if len(set(names)) != len(names):
         raise ValueError("it has two members of one name")

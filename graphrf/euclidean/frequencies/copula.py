@@ -201,14 +201,14 @@ def learn_copula(
     if not (data if positive else data[1:] != data[:1]).any():
         wanted = "a point other than 0" if positive else "two different points"
         raise checks.value_error(
-            "x", f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact whatever the copula"
+            "x", f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact for any copula"
         )
     n_steps = checks.integer("n_steps", n_steps, low=1)
     n_samples = checks.integer("n_samples", n_samples, low=1)
     rate = checks.number("learning_rate", learning_rate, low=0, include_low=False)
     rng = np.random.default_rng(checks.seed(seed))
 
-    # Training needs gradients, whatever the mode of the caller.
+    # Training needs gradients even if the caller has disabled them.
     with torch.inference_mode(False), torch.enable_grad():
         exact = torch.from_numpy(chosen.gram(data, lengthscale=lengthscale))
         scaled = torch.from_numpy(data / lengthscales(lengthscale, d))

@@ -168,7 +168,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
-        # Training needs gradients, whatever the mode of the caller.
+        # Training needs gradients even if the caller has disabled them.
         with torch.inference_mode(False), torch.enable_grad():
             data, varies = self._observed(X, y.reshape(X.shape[0], -1))
             # for a constant y only the start is evaluated
@@ -227,7 +227,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior, by draws of its weights.
 
-        A draw is one function on R^d, determined by the seed and the draw's number, whatever the points.
+        A draw is one function on R^d, determined by the seed and the draw's number alone.
 
         Parameters
         ----------

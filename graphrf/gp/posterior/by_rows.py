@@ -270,7 +270,7 @@ class Posterior:
             return positive_semidefinite(prior - solved.T @ solved + half @ half.T, prior)
         parts = list(slices(nodes.size, _SOLVE_WIDTH))
         weights = np.hstack([self._unbiased(cross[:, part], nodes[part], self._solver.tol) for part in parts])
-        # C^T W + W^T C - W^T A W is at most the exact reduction, whatever the solver's error.
+        # C^T W + W^T C - W^T A W is at most the exact reduction, for any solver error.
         reduction = cross.T @ weights
         product = np.hstack([self._solver.product(weights[:, part]) for part in parts])
         covariance = prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)

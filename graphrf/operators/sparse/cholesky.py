@@ -1,4 +1,4 @@
-"""The Cholesky factorisation of a sparse symmetric matrix, and what inference asks of it."""
+"""The Cholesky factorisation of a sparse symmetric matrix: solves, determinants and selected inversion."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SparseCholesky:
 
     def _set(self, lower: sp.csc_array, elimination: Elimination) -> None:
         self.elimination, self._lower = elimination, lower
-        # one type of indices, for which the loops are compiled, whatever scipy has
+        # one type of indices, for which the loops are compiled
         self._pattern = self._lower.indptr.astype(np.int64), self._lower.indices.astype(np.int64)
         self._values = np.empty(self.elimination.n_entries)
         with blas_threads(1):

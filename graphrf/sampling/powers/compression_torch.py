@@ -111,7 +111,7 @@ def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _running(padded: Tensor) -> Tensor:
-    """Running sums along rows of non-negative numbers: they never decrease, whatever the order of addition."""
+    """Running sums along rows of non-negative numbers: they never decrease in any order of addition."""
     return padded.cumsum(1).cummax(1).values
 
 

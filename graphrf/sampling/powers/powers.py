@@ -90,7 +90,7 @@ class ExactPowers(_Fixed):
 class CutPowers(_Fixed):
     r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a bounded bias.
 
-    The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, whatever the kernel. The norm of
+    The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, for any kernel. The norm of
     the dropped part is recorded for each row and step, for the bounds `Features.row_errors(kernel)` and
     `Features.truncation_error(kernel)`.
 

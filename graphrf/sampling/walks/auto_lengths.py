@@ -60,7 +60,7 @@ class AutoLengths(AdaptiveLengths):
         norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`). The last steps cost almost
         nothing, because hardly any walk reaches them.
     max_length : int
-        Maximum length of walks, whatever `tol`: for kernels whose modulation decays slowly.
+        Maximum length of walks for any `tol`: for kernels whose modulation decays slowly.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class AutoLengths(AdaptiveLengths):
     n_k, and the table is computed again.
 
     In both cases S(k) is at least sum_{l >= k} |f_l| / sum_l |f_l|, so that |f_k| / S(k) never exceeds sum_l
-    |f_l|, whatever the noise of the pilot. Covariances come from two independent samples D, D' of the same
+    |f_l|, despite the noise of the pilot. Covariances come from two independent samples D, D' of the same
     sources: the mean of (D - D')^T (D - D') / 2 is unbiased for any directions, and never negative.
 
     Cost: two pilots, each of two samples of 512 sources or about a million visits, whichever is less (but at least

@@ -42,7 +42,7 @@ class RandomWalks:
     r"""Random walks from every node: the sampler of graph random features.
 
     Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
-    follows `lengths`, whatever the coupling among the walks of one node, so features are unbiased. Walks of
+    follows `lengths`, for any coupling among the walks of one node, so features are unbiased. Walks of
     different nodes are independent.
 
     Parameters

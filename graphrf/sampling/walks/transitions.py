@@ -60,7 +60,7 @@ def graph_transitions(graph: Graph) -> Transitions:
 def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Running shares of each row's weights; empty when the weights of every row are equal.
 
-    They are the only new array of that size: the weights may be a map of a file larger than the memory.
+    No other array of that size is made: the weights may be a map of a file larger than the memory.
     """
     if _rows_are_level(indptr, weights):
         return np.zeros(0)

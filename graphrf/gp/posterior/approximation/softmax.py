@@ -60,7 +60,7 @@ def find_mode(
     .. math:: r - L (I + L^\top K L)^{-1} L^\top K r
 
     and is halved until the posterior rises. Conjugate gradients underestimate the second term, so that the step
-    leads uphill wherever they stop; their number grows with sqrt(max(n) |K|), whatever m is. `product` multiplies
+    leads uphill wherever they stop; their number grows with sqrt(max(n) |K|) for any m. `product` multiplies
     by K, `counts` (m, C) are labels of each class at each node, `bias` is b, and `start` are first weights.
     """
     totals = counts.sum(axis=1, keepdims=True)

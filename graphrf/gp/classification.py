@@ -84,16 +84,17 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
-        A name means the kernel with its default smoothness; its lengthscale is trained. A `Kernel` is the starting
-        point of training (with `optimize=False`, it is used unchanged).
+        A name stands for its default smoothness; a `Kernel` is the starting point of training.
     method : {"auto", "series", "precision", "features"}
         "series": the exact K, by sparse products. "precision": the same by a sparse Cholesky factor of K^-1, for
-        `Matern` and `RegularizedLaplacian`. "features": Phi Phi^T of sampled rows. "auto": as in `GraphGPRegressor`,
-        and "features" where the prior variances of all nodes would cost more than 5e10 multiply-adds.
+        `Matern` and `RegularizedLaplacian`. "features": Phi Phi^T of sampled rows. "auto": as in
+        `GraphGPRegressor`, and "features" where the prior variances of all nodes would cost more than 5e10
+        multiply-adds.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, chosen by the likelihood.
     normalize : bool
-        Whether K is scaled to variance 1 at every node, so that `output_scale` is the variance of latent functions.
+        Whether K is scaled to variance 1 at every node, so that `output_scale` is the variance of latent
+        functions.
     output_scale : float, optional
         Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
@@ -105,7 +106,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3 operations per
         step.
     seed : int in [0, 2^63), optional
-        Seed of features, training subset and integration points; None draws one, which `seed_` records.
+        None draws one, which `seed_` records.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
     progress : bool
@@ -125,18 +126,16 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     method_ : str
         The method that was used.
     sampler_ : the sampler of the posterior, or None
-    converged_ : bool
-        Whether training and the search for the mode reached their tolerances.
-    residual_ : float
-        Relative norm of the gradient of the log posterior in f at the mode.
+    converged_, residual_ : bool, float
+        Of training and the search for the mode.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
     Notes
     -----
-    Repeated labels at a node may disagree. Isolated nodes and components without labels have the class frequencies.
-    The mode is better calibrated where labels are certain, as on citation graphs, and the integral where they are
-    noisy (`examples/node_classification.py`).
+    Repeated labels at a node may disagree. Isolated nodes and components without labels have the class
+    frequencies. The mode is better calibrated where labels are certain, as on citation graphs, and the integral
+    where they are noisy (`examples/node_classification.py`).
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
     """

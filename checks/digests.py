@@ -564,7 +564,7 @@ def transform(case: tuple[str, list[Any], dict[str, Any]]) -> Any:
     tensor, edges = need("torch").from_numpy, WEIGHTED.adjacency.tocoo()
     ends, weights = tensor(np.stack(edges.coords).astype(np.int64)), tensor(edges.data)
     data = need("torch_geometric.data").Data(edge_index=ends, edge_weight=weights, num_nodes=150)
-    return getattr(need("graphrf.transforms"), case[0])(*case[1], **case[2])(data).to_dict()
+    return getattr(need("graphrf.pyg"), case[0])(*case[1], **case[2])(data).to_dict()
 
 
 @setting("graphs of files")

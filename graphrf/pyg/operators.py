@@ -12,11 +12,11 @@ from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning, 
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.pagerank.local import local_pagerank
+from graphrf.pyg.loops import largest_entries
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.lengths import Survival
-from graphrf.transforms.loops import largest_entries
 
 NORMALIZATIONS = ("sym", "row", "none")
 

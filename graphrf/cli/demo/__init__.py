@@ -1,1 +1,0 @@
-"""`graphrf demo`: a report with pictures of what the library does."""

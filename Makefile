@@ -36,7 +36,7 @@ NUMERICAL := tests/euclidean tests/gp tests/kernels tests/couplings tests/numeri
 	$(addprefix --ignore=tests/gp/,files torch test_bad_input.py test_calibration.py test_estimators.py test_honest_intervals.py \
 	test_scikit_learn.py model/test_likelihoods.py time/test_claims.py) --ignore=tests/euclidean/test_estimators.py
 
-.PHONY: help demo test test-more test-full lint style types architecture docs tests test-browser test-neighbours test-bridges test-package release clean
+.PHONY: help demo test test-more test-full lint style types architecture docs tests rehearsal more test-browser test-neighbours test-bridges test-package release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -84,9 +84,9 @@ architecture: $(READY)
 
 lint: style types architecture
 
-# The site, into out/site; warnings, and links that lead nowhere, are errors.
+# The site, into out/site; warnings, and links that lead nowhere, are errors (with --quiet, mkdocs would not count them).
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 tests: $(READY)
 	$(PYTEST) -m "not more and not full" --durations=10 $(LEFT_OUT) $(EVERYTHING)
@@ -96,10 +96,18 @@ test: style
 	@$(MAKE) --no-print-directory -j4 types docs architecture tests
 
 # What `make test` leaves out (tests/support/quick.py says what, and why), and those that are given inputs with more of
-# these; before, a CPU rehearsal of the GPU check, and one case of each quick test that computes, with another BLAS
-# kernel, on two threads.
+# these; before, one case of each quick test that computes, with another BLAS kernel, on two threads; beside them, a
+# rehearsal of the GPU check.
 test-more: $(READY)
-	PYTHON=$(BIN)/python bash checks/gpu.sh --device cpu
+	@$(MAKE) --no-print-directory -j2 rehearsal more
+
+# The GPU check on the CPU, with small sizes: its parts in one process, which imports torch once.
+rehearsal: $(READY)
+	PYTHON=$(BIN)/python bash checks/gpu.sh --device cpu --parts machine tests
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/device.py --device cpu --nodes 2500 --observed 600 --large 10000 --walks 8 \
+		--parts bits walks features products pagerank gp large
+
+more: $(READY)
 	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \
 		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m one $(NUMERICAL)
 	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 tests

@@ -376,7 +376,7 @@ def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.features.F
     sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
     if on.on_gpu:
         return sampled
-    return grf.features.Features(sampled.frame, sampled.nodes, device_record(sampled.record, on.device))
+    return grf.features.Features(sampled.info, sampled.nodes, device_record(sampled.record, on.device))
 
 
 def _model(sampled: grf.features.Features, x: torch.Tensor, y: torch.Tensor) -> Model:

@@ -32,7 +32,7 @@ def main() -> None:
     matrix = sp.coo_array((rng.random(entries), tuple(ends[::-1])), shape=(n_nodes, n_nodes)).tocsr()
     graph = grf.from_edges(*ends, n_nodes=n_nodes)
     features = grf.sample_features(graph, grf.RandomWalks(16), seed=0)
-    arrays = named_arrays(features.frame, features.nodes, features.record)
+    arrays = named_arrays(features.info, features.nodes, features.record)
     with tempfile.TemporaryDirectory() as folder:
         market, npz, ours, plain = (Path(folder) / name for name in ("m.mtx", "m.npz", "ours.npz", "plain.npz"))
         scipy.io.mmwrite(market, matrix, symmetry="general")

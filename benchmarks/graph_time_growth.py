@@ -28,8 +28,8 @@ from _machine import header, peak_gib
 import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.time import ConstantTime, MaternTime, Part
-from graphrf.gp.time.draws import process_draws
-from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.kernels import TimeSteps
+from graphrf.gp.time.posterior import process_draws
 
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(10.0, nu=1.5), 1.0, 0.2), Part(MaternTime(1.0), 0.3, 0.3))
 NOISE = 0.1
@@ -86,7 +86,7 @@ def large(side: int, n_sensors: int, n_times: int, n_elsewhere: int) -> None:
     covariance = grf.kernel_block(graph, grf.Diffusion(16.0), chosen, chosen)
     covariance /= np.diag(covariance).mean()
     root = np.linalg.cholesky(covariance + 1e-9 * np.eye(chosen.size))
-    steps = Steps.of(np.arange(float(n_times)))
+    steps = TimeSteps.of(np.arange(float(n_times)))
     signal = 10 + process_draws(MaternTime(10.0, nu=1.5), steps, chosen.size, rng) @ root.T
     quick = process_draws(MaternTime(2.0), steps, chosen.size, rng)
     signal += np.sqrt(0.15) * (quick @ root.T)

@@ -144,7 +144,7 @@ def compare(graph: grf.Graph, name: str, case: Case, n: int, seed: int) -> None:
             graph, kernel=grf.Matern(nu=1.0), likelihood=case.likelihood, hyperparameters="mode", **settings
         )
         gp.fit(nodes, y[nodes], **extra)
-    likelihood, given = gp.likelihood_, gp._given
+    likelihood, given = gp.likelihood_, gp._fitted
     middle, spread = given.offset[0], given.mean_precision**-0.5
     every = np.concatenate([nodes, others])
     prior = gp.prior_covariance(every) + spread**2

@@ -29,7 +29,7 @@ import graphrf as grf
 from graphrf.gp import Along, Groups, LatentGaussianModel, MetricGraph, Nodes, Steps
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
-from graphrf.gp.terms.joint import Joint, Prior
+from graphrf.gp.terms.joint import Joint, JointPrecision
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.step_structures import FLAT
 from graphrf.gp.terms.term import BoundTerm
@@ -86,7 +86,7 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
     return float(np.interp(rng.random() * mass[-1], mass, x))
 
 
-def prior_of_draw(joint: Joint, rng: np.random.Generator) -> Prior:
+def prior_of_draw(joint: Joint, rng: np.random.Generator) -> JointPrecision:
     """The prior for hyperparameters that are drawn, of those for which it is not singular to rounding."""
     while True:
         vector = np.array([drawn(own, rng) for own in joint.parameters])

@@ -28,8 +28,8 @@ from fit_costs import grid
 import graphrf as grf
 from graphrf.gp import GraphTimeGPRegressor, metrics
 from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
-from graphrf.gp.time.draws import process_draws
-from graphrf.gp.time.kernels import MaternTime, Steps
+from graphrf.gp.time.kernels import MaternTime, TimeSteps
+from graphrf.gp.time.posterior import process_draws
 
 NOISE = 0.1
 
@@ -59,7 +59,7 @@ def year(hours: int = 8_760) -> None:
         grf.kernel_block(graph, grf.Diffusion(3.0), range(36), range(36)) + 1e-9 * np.eye(36)
     )
     times = np.arange(float(hours))
-    steps = Steps.of(times)
+    steps = TimeSteps.of(times)
     signal = np.sin(2 * np.pi * (times[:, None] / 24 + rng.random(36) / 4)) * (0.5 + rng.random(36))
     signal += process_draws(MaternTime(48.0), steps, 36, rng) @ root.T
     signal += 0.5 * process_draws(MaternTime(6.0), steps, 36, rng) @ root.T

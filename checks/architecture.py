@@ -31,26 +31,26 @@ from graphrf.operators.series.series_factor import SeriesFactor
 PACKAGE = Path(grf.__file__).parent
 GP = PACKAGE / "gp"
 FORKS = ["If", "For", "While", "ExceptHandler", "IfExp", "comprehension", "match_case", "Assert"]
-ROUTE = re.compile(r"method\w* (==|!=|in) |(precision|sampler)_? is (not )?None")
+ROUTE = re.compile(r"\bmethod\w* (==|!=|in) |\b(precision|sampler)_? is (not )?None")
 # Each call makes K among some nodes: of one kernel, of several, and for training.
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms and latent apart": (20_750, 16_500),
-    "lines of gp/terms and gp/latent": (3_690, 2_500),
+    "lines of gp/, terms and latent apart": (19_250, 16_500),
+    "lines of gp/terms and gp/latent": (3_450, 2_500),
     "files that a default fit enters": (44, 32),
-    "functions that a default fit enters": (320, 320),
+    "functions that a default fit enters": (280, 320),
     "files that the example's fit enters": (46, 32),  # one more where a busy machine announces the wait
-    "functions that the example's fit enters": (320, 320),
+    "functions that the example's fit enters": (280, 320),
     "files of hyperparameters/ entered where nothing is trained": (0, 0),
     "times K of the observed nodes is made there": (1, 1),
     "code lines of the longest function in gp/": (60, 60),
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, terms and latent apart": (202, 170),
-    "named numbers in gp/terms and gp/latent": (46, 30),
-    "named numbers in hyperparameters/ and routes/": (76, 25),
+    "named numbers in gp/, terms and latent apart": (201, 170),
+    "named numbers in gp/terms and gp/latent": (43, 30),
+    "named numbers in hyperparameters/ and routes/": (75, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 3),
 }

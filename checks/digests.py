@@ -395,15 +395,6 @@ def graph_and_time(share: float) -> Any:
     return gp.parts_[-1][1:], gp.predict(NODES, later, return_std=True), gp.sample(NODES[:3], later, seed=0)
 
 
-@setting("exact regression", {"trained": {}, "fixed": {**FIXED, "normalize": False, "mean": "zero"}})
-def exact_regression(options: dict[str, Any]) -> Any:
-    nodes = np.arange(0, 34, 2)
-    gp = grf.gp.ExactGraphGP(grf.datasets.load("karate").graph, **options).fit(nodes, np.sin(nodes))
-    learned = of(gp, "noise_ output_scale_ log_marginal_likelihood_ mean_variance_ mean_")
-    told = *gp.predict(return_std=True), gp.prior_covariance([0, 3]), gp.predict([1, 2], return_cov=True)[1]
-    return rounded(*learned, *gp.kernel_.hyperparameters.values(), *told)  # eigenvectors by LAPACK
-
-
 SOURCES: dict[str, Callable[[], Any]] = {
     "graph": lambda: grf.gp.GRFKernel(WEIGHTED, grf.Matern(1.5, 3.0)),
     "walks": lambda: grf.gp.GRFKernel(grf.sample_features(WEIGHTED, BOTH["walks"], seed=1), KERNEL),

@@ -65,7 +65,7 @@ NAMED = {
     "numpyro_field": "numpyro",
 }
 # Parts that need no extra.
-CORE_PARTS = {"exact_gp", "mesh_data_set"}
+CORE_PARTS = {"mesh_data_set"}
 # Extra -> the parts that it brings.
 _GP = {"regression", "classification", "gpytorch_kernel", "torch_features", "torch_pagerank"}
 BROUGHT: dict[str, set[str]] = {

@@ -71,12 +71,6 @@ def _frame(columns: dict[str, list[float]]) -> object:
     return pandas.DataFrame(columns)
 
 
-def exact_gp() -> None:
-    """The dense reference, trained."""
-    gp = grf.gp.ExactGraphGP(GRAPH, kernel="diffusion").fit(NODES, VALUES)
-    assert np.abs(gp.predict(NODES) - VALUES).max() < 0.2
-
-
 def gpytorch_kernel() -> None:
     """A module whose entries are those of the dense kernel, normalised, with gradients."""
     kernel = grf.gp.GRFKernel(GRAPH, KERNEL).double()
@@ -231,7 +225,7 @@ def _dense_density() -> float:
 PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
-        regression, classification, exact_gp, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
+        regression, classification, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
         geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
         frame, latent_model, cluster, pymc_field, numpyro_field,
     )

@@ -60,7 +60,8 @@ def _reduce(path: str) -> None:
     rest = full.quantize(others, kmeans=2, dither=Image.Dither.NONE).getpalette() or []
     palette = np.concatenate([np.rint(255 * own), np.reshape(rest[: 3 * others], (-1, 3))])
     # Pillow's own search is approximate, and would make white grey.
-    colours, places = np.unique(np.asarray(full).reshape(-1, 3), axis=0, return_inverse=True)
+    packed, places = np.unique(np.asarray(full).reshape(-1, 3) @ [1 << 16, 1 << 8, 1], return_inverse=True)
+    colours = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=1)
     nearest = cKDTree(palette).query(colours)[1].astype(np.uint8)
     reduced = Image.fromarray(nearest[places].reshape(full.size[::-1]), mode="P")
     reduced.putpalette(palette.astype(np.uint8).tobytes())

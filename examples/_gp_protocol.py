@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from _exact_gp import ExactGP
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP, metrics
+from graphrf.gp import metrics
 from graphrf.operators.series.apply import kernel_block
 from graphrf.plot import COLOURS
 
@@ -115,7 +116,7 @@ def task_from(
     return task._replace(mean=mean, covariance=covariance)
 
 
-def model_of(gp: ExactGraphGP) -> Model:
+def model_of(gp: ExactGP) -> Model:
     """The hyperparameters of a fitted exact GP."""
     return Model(gp.kernel_, gp.output_scale_ / gp.mean_variance_, gp.noise_, float(gp.mean_))
 

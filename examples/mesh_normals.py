@@ -26,10 +26,11 @@ from typing import Any
 
 import _gp_protocol as protocol
 import numpy as np
+from _exact_gp import ExactGP
 from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP, metrics
+from graphrf.gp import metrics
 from graphrf.operators.series.apply import kernel_block, mean_variance
 
 MESHES = ("teapot", "fuze", "sphere", "idler-riser", "busted", "torus")
@@ -57,7 +58,7 @@ def run(
     if training == "walks":
         model = protocol.train_on_walks(graph, train, signal[train], "zero", P_HALTS[0], seed)
     else:
-        gp = ExactGraphGP(graph, mean="zero").fit(train, signal[train])
+        gp = ExactGP(graph, mean="zero").fit(train, signal[train])
         model, known = protocol.model_of(gp), gp.predict(test, return_cov=True)
         del gp
     length = model.kernel.truncation_length(protocol.WALK_TAIL)

@@ -24,10 +24,11 @@ from typing import NamedTuple
 
 import _gp_protocol as protocol
 import numpy as np
+from _exact_gp import ExactGP
 from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP, metrics
+from graphrf.gp import metrics
 from graphrf.graph.graph import LAPLACIANS
 
 WALKS = (4, 8, 16)
@@ -55,7 +56,7 @@ def san_jose(
     if training == "walks":
         model = protocol.train_on_walks(graph, sensors[train], speeds[train], "constant", 0.4, seed)
     else:
-        model = protocol.model_of(ExactGraphGP(graph).fit(sensors[train], speeds[train]))
+        model = protocol.model_of(ExactGP(graph).fit(sensors[train], speeds[train]))
     task = protocol.task_from(graph, sensors[train], sensors[test], speeds[train], speeds[test], model)
     exact = metrics.rmse(task.y_test, task.mean)
     print(
@@ -70,7 +71,7 @@ def san_jose(
 
 def print_models(graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, splits: int, seed: int) -> None:
     """Models as a whole: means over splits."""
-    diffusion = {name: ExactGraphGP(graph, kernel=grf.Diffusion(laplacian=name)) for name in LAPLACIANS}
+    diffusion = {name: ExactGP(graph, grf.Diffusion(laplacian=name)) for name in LAPLACIANS}
 
     def exact(name: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
         def predict(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +174,7 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         return predict
 
     def exact(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        gp = ExactGraphGP(week.graph).fit(seen, y)
+        gp = ExactGP(week.graph).fit(seen, y)
         mean, std = gp.predict(hidden, return_std=True)
         return mean, np.sqrt(std**2 + gp.noise_)
 
@@ -200,7 +201,7 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "exact GP, diffusion": exact,
         "GraphGPRegressor": regressor(),
         "the same, Matern": regressor(kernel="matern"),
-        "the same, 16 walks": regressor(method="features", sampler=walks),
+        "the same, 16 walks": regressor(method="features", numerics=grf.gp.Numerics(sampler=walks)),
         "Matern field": field,
     }
     print(f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}")

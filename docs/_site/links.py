@@ -6,6 +6,7 @@ from pathlib import Path
 from mkdocs.exceptions import PluginError
 
 _SHOWN = re.compile(r"^::: (graphrf\.\S+)", re.MULTILINE)
+_PAPER = re.compile(r"\[([^]]*)\]\(paper/[^)]*\)")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 # `Name`, `grf.Name`, `gp.Name(...)`, not in a link.
 _CODE = re.compile(r"(?<![\[`\w])`(?P<path>[A-Za-z_][\w.]*)(?P<call>\([^`]*\))?`(?![\]`])")
@@ -33,6 +34,9 @@ def on_page_markdown(markdown, page, config, **_):
     """The page with links to the reference, but for code, headings and the reference itself."""
     if page.file.src_uri.startswith("reference/"):
         return markdown
+    if page.file.src_uri == "changelog.md":  # the file of the repository, whose links begin there
+        changelog = Path(config.docs_dir).with_name("CHANGELOG.md").read_text(encoding="utf-8")
+        markdown = _PAPER.sub(r"\1", changelog).replace("](docs/", "](")
     targets, lines, fenced = targets_in(config.docs_dir), [], False
     for line in markdown.split("\n"):
         if _FENCE.match(line):

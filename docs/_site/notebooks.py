@@ -104,10 +104,10 @@ def _page_of(card, script, name):
         for other in beside
     )
     if helpers:
-        helpers = (
-            "\n## Helpers { data-search-exclude }\n\nA copy of the script needs these files beside it.\n" + helpers
-        )
+        helpers = "\n## Helpers\n\nA copy of the script needs these files beside it.\n" + helpers
+    # The search finds the card instead of every word of its script.
     return (
+        "---\nsearch:\n  exclude: true\n---\n\n"
         f"# {title.rstrip('.?')}\n\n{rest}\n\n![{card['words']}](../figures/{card['picture']})\n\n"
         f"    {card['command']}\n\n[Download as a notebook]({name}.ipynb){{ .download }}\n\n"
         f'```python title="{card["script"]}"\n{script.read_text(encoding="utf-8")}```\n' + helpers

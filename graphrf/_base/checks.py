@@ -162,7 +162,7 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def plain(name: str, value: Any) -> Any:
+def to_array_like(name: str, value: Any) -> Any:
     """`value` as numpy can take it: tensors of torch on the host, without their gradients, and nothing masked.
 
     Of a masked array numpy would forget the mask.
@@ -180,13 +180,13 @@ def plain(name: str, value: Any) -> Any:
 
 
 def array(name: str, value: Any, dtype: Any = None) -> np.ndarray:
-    """`value` as an array, once it is `plain`."""
-    return np.asarray(plain(name, value), dtype=dtype)
+    """`value` as an array, once it is `to_array_like`."""
+    return np.asarray(to_array_like(name, value), dtype=dtype)
 
 
 def columns(name: str, value: Any, n: int) -> np.ndarray:
     """`value` as an array of real numbers, shape (n,) or (n, p)."""
-    array = np.asarray(plain(name, value))
+    array = np.asarray(to_array_like(name, value))
     if array.ndim not in (1, 2) or array.shape[0] != n:
         raise value_error(name, f"must have shape ({n},) or ({n}, p), got {describe(array)}")
     if array.dtype.kind not in "fiub":

@@ -16,7 +16,7 @@ from graphrf.operators.precision.areal import IntrinsicPrecision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
-class Covariance(Protocol):
+class FieldCovariance(Protocol):
     """K of one kernel."""
 
     log_determinant: float

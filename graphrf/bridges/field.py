@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.bridges.covariances import Covariance, Mixtures, Powers
+from graphrf.bridges.covariances import FieldCovariance, Mixtures, Powers
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.areal import BYM2, CAR
 from graphrf.kernels.kernel import Kernel, require_kernel
@@ -21,43 +21,12 @@ _SLOW = 1.0
 
 
 class SparseField:
-    r"""A field on the nodes of a graph whose precision is sparse: its density, and gradients in everything.
+    r"""A field on the nodes of a graph with a sparse precision: its log density and all gradients.
 
     .. math:: \log p(f \mid \theta, \sigma) = -\tfrac{N}{2} \log 2\pi - N \log \sigma - \tfrac12 \log |K|
               - \tfrac{1}{2 \sigma^2} f^\top K^{-1} f, \quad
               \partial_\theta \log p = -\tfrac12 \mathrm{tr}(K^{-1} \partial K)
-              - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f,
-
-    with K of a kernel with the hyperparameters theta, and traces by selected inversion.
-
-    Parameters
-    ----------
-    graph : Graph, undirected, N nodes
-    kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose
-        structured part is integrated out.
-    free : sequence of str, optional
-        The kernel's hyperparameters that vary; the others keep the kernel's values. Default: all but smoothness
-        and power, which cannot.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of `values`: `free`, and "sd" for sigma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the graph is directed, or the kernel has no such density.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    Time: a sparse factorisation for a density, and a selected inversion, which takes as long, for gradients. The
-    last factor is kept. With hyperparameters out of their range, or a matrix that is singular to rounding, the
-    density is 0 (the first time with a warning), so that a sampler turns back. Source: Rue and Held 2005,
-    "Gaussian Markov Random Fields", Sec. 2.4; Takahashi, Fagan and Chin 1973 for the selected inverse.
+              - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f
 
     Examples
     --------
@@ -69,6 +38,33 @@ class SparseField:
     >>> density, in_field, in_values = field.gradients(np.array([1.0, 0.0, -1.0]), np.array([0.9, 2.0]))
     >>> round(density, 4), in_field.round(4) + 0.0, in_values.round(4)
     (-5.57, array([-0.25,  0.  ,  0.25]), array([-4.7368, -1.25  ]))
+
+    Parameters
+    ----------
+    graph : Graph, undirected, N nodes
+    kernel : Kernel
+        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose
+        structured part is integrated out.
+    free : sequence of str, optional
+        The kernel's hyperparameters that vary. Default: all but smoothness and power, which cannot.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of `values`: `free`, and "sd" for sigma.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the graph is directed, or the kernel has no such density.
+    FactorTooLargeError
+        If there is no room for the factor.
+
+    Notes
+    -----
+    Time: a sparse factorisation for a density, and a selected inversion, which takes as long, for gradients. The
+    last factor is kept. Where hyperparameters are out of range, or a matrix is singular to rounding, the density
+    is 0 (the first time with a warning). Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.4.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, free: Sequence[str] | None = None) -> None:
@@ -82,7 +78,7 @@ class SparseField:
         self.free = known if free is None else tuple(free)
         self.names = (*self.free, "sd")
         self._shared = (Mixtures if isinstance(kernel, BYM2) else Powers)(graph, kernel)
-        self._last: tuple[Kernel, Covariance] | None = None
+        self._last: tuple[Kernel, FieldCovariance] | None = None
         self._warned = False
         seconds = 2 * self._shared.pencil.elimination.seconds
         if seconds > _SLOW:
@@ -102,15 +98,15 @@ class SparseField:
 
     def log_density(self, x: np.ndarray, values: np.ndarray) -> float:
         """log p(x) for x of shape (N,) and values in the order of `names`."""
-        found = self._at(x, values)
-        return -math.inf if found is None else found[0]
+        result = self._at(x, values)
+        return -math.inf if result is None else result[0]
 
     def gradients(self, x: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is 0."""
-        found = self._at(x, values)
-        if found is None:
+        result = self._at(x, values)
+        if result is None:
             return -math.inf, np.zeros(self.n_nodes), np.zeros(len(self.names))
-        density, covariance, solved = found
+        density, covariance, solved = result
         variance = float(values[-1]) ** 2
         slopes = []
         for name in self.free:
@@ -124,7 +120,7 @@ class SparseField:
         sd = checks.number("sd", float(values[-1]), low=0, include_low=False)
         return np.ascontiguousarray(sd * self._covariance(self._kernel(values)).draws(rng, n).T)
 
-    def _at(self, x: np.ndarray, values: np.ndarray) -> tuple[float, Covariance, np.ndarray] | None:
+    def _at(self, x: np.ndarray, values: np.ndarray) -> tuple[float, FieldCovariance, np.ndarray] | None:
         """log p(x), K and K^-1 x; None where p is 0."""
         if x.shape != (self.n_nodes,) or values.shape != (len(self.names),):
             shapes = f"({self.n_nodes},) and ({len(self.names)},), got {x.shape} and {values.shape}"
@@ -151,7 +147,7 @@ class SparseField:
         given = zip(self.free, values[:-1], strict=True)
         return self.kernel.replace(**{name: float(value) for name, value in given})
 
-    def _covariance(self, kernel: Kernel) -> Covariance:
+    def _covariance(self, kernel: Kernel) -> FieldCovariance:
         """K, kept until there is another: replaced as one, for threads."""
         last = self._last
         if last is None or last[0] != kernel:

@@ -29,9 +29,9 @@ except ImportError as _error:  # raised when a kernel is made: this file can be 
     Int = int
 
 Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
-"""Entries of a function of the Laplacian, for rows and columns given by position; None stands for all."""
+"""Entries of a function of the Laplacian, for rows and columns by position; None means all."""
 
-# Entries are within this share of the spectrum's largest value, so that what is left after normalisation agrees
+# Entries are within this fraction of the spectrum's largest value, so that what is left after normalisation agrees
 # with all eigenpairs to about ten digits.
 _TOLERANCE = 1e-12
 
@@ -71,8 +71,16 @@ class MaternSeriesKernel(BaseGeometricKernel):
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
               \text{ for } \nu = \infty.
 
-    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results.
-    `MaternGeometricKernel` keeps at most 1,000 of the eigenpairs by default; here none is left out.
+    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results; that keeps at most
+    1,000 of the eigenpairs by default.
+
+    Examples
+    --------
+    A user of the library changes one line (their `Graph(A)` is what `space` was)::
+
+        kernel = MaternSeriesKernel(graphrf.Graph(A))
+        params = kernel.init_params()
+        K = kernel.K(params, np.arange(5)[:, None])
 
     Parameters
     ----------
@@ -88,27 +96,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
     Notes
     -----
     `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch tensors; results have their type,
-    and first derivatives in both parameters where the tensors ask for gradients. So it serves their GPyTorch
-    front end, `GPyTorchGeometricKernel(kernel)`.
-
-    X are node positions, shape (n,) or (n, 1), integers or integral floats below 2^24.
+    and first derivatives in both parameters where the tensors ask for gradients, as
+    `GPyTorchGeometricKernel(kernel)` needs. X are node positions, shape (n,) or (n, 1), integers or integral
+    floats below 2^24.
 
     Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
     the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
-    as many again for each parameter that asks for a gradient. Memory: the result. g_bar is exact on graphs of at
-    most 1,000 nodes; above it is estimated once by stochastic Lanczos quadrature, with a relative error of about
-    1 / sqrt(64 N) for 64 probes (fewer above 62,500 nodes, so that the error stays near 1 / 2000).
+    as many again for each parameter with a gradient. g_bar is exact on graphs of at most 1,000 nodes; above it is
+    estimated by stochastic Lanczos quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
 
     Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
     GeometricKernels Package".
-
-    Examples
-    --------
-    A user of the library changes one line (their `Graph(A)` is what `space` was)::
-
-        kernel = MaternSeriesKernel(graphrf.Graph(A))
-        params = kernel.init_params()
-        K = kernel.K(params, np.arange(5)[:, None])
     """
 
     def __init__(
@@ -133,7 +131,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return {"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}
 
     def K(self, params: Mapping[str, Any], X: Any, X2: Any = None, **kwargs: Any) -> Any:
-        """The matrix K[X, X2], shape (n, n2); X2 = None stands for X."""
+        """The matrix K[X, X2], shape (n, n2); X2 = None means X."""
         rows = self._positions("X", X)
         cols = rows if X2 is None else self._positions("X2", X2)
         return self._evaluate(params, lambda block: block(rows, cols), self.normalize)
@@ -161,17 +159,17 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return self.graph.positions(nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name)
 
     def _evaluate(
-        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, share: int = 1
+        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, order: int = 1
     ) -> Any:
-        r"""`entries` of g^(1/share), over g_bar^(1/share); where torch asks for gradients, with its slopes."""
+        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs gradients."""
         kernel, given = self._kernel(params)
         names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
         divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
-        scale = divisor ** (-1 / share)
-        value = scale * entries(partial(kernel_block, self.graph, kernel.root(share), tol=_TOLERANCE))
+        scale = divisor ** (-1 / order)
+        value = scale * entries(partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE))
         slopes = {
-            name: scale * entries(self._slope(kernel, name, share).block)
-            - value * (shrinking.get(name, 0.0) / (share * divisor))
+            name: scale * entries(self._slope(kernel, name, order).block)
+            - value * (shrinking.get(name, 0.0) / (order * divisor))
             for name in names
         }
         like = given["lengthscale"]
@@ -182,12 +180,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
             result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(()).to(like)
         return result
 
-    def _slope(self, kernel: Kernel, name: str, share: int) -> SpectralFilter:
-        """The derivative of g^(1/share) in a hyperparameter, a function of L: g^(1/share) (log g)' / share."""
-        root, scale = kernel.root(share), self.graph.laplacian_scale(self.laplacian)
+    def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:
+        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)' / order."""
+        root, scale = kernel.root(order), self.graph.laplacian_scale(self.laplacian)
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:
-            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / share)
+            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / order)
 
         return SpectralFilter(self.graph, self.laplacian, function, tol=_TOLERANCE)
 
@@ -227,13 +225,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
 
 
 class SeriesFeatureMap(FeatureMap):
-    r"""Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
+    """Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
 
     Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), so that
-    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is).
-
-    Cost: n times the products that K takes, and n N numbers. For draws at all nodes of a large graph
-    `graphrf.apply_root` needs one column and no matrix.
+    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is). Cost: n times the
+    products that K takes, and n N numbers. For draws at all nodes of a large graph `graphrf.apply_root` needs one
+    column and no matrix.
     """
 
     def __init__(self, kernel: MaternSeriesKernel) -> None:
@@ -247,7 +244,7 @@ class SeriesFeatureMap(FeatureMap):
         rows = kernel._positions("X", X)
         # Their sampler passes None by default.
         normalize = kernel.normalize if normalize is None else checks.flag("normalize", normalize)
-        return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, share=2)
+        return None, kernel._evaluate(params, lambda block: block(rows, None), normalize, order=2)
 
 
 def _log_slope(kernel: Kernel, name: str, eigenvalues: np.ndarray) -> np.ndarray:

@@ -31,36 +31,6 @@ class GraphField(Distribution):
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 
-    Parameters
-    ----------
-    graph : Graph, undirected, N nodes
-    kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose f is
-        the sum of both parts.
-    sd : number or array
-        sigma > 0, which multiplies fields as they are defined by the kernel.
-    validate_args : bool, optional
-        As in all distributions of NumPyro.
-    **hyperparameters : number or array
-        Of the kernel: its lengthscale, mixing or dependence. Those not given are the kernel's. Arrays of several
-        values, and `sd`, are broadcast to the batch.
-
-    Raises
-    ------
-    RuntimeError
-        Where JAX has float32 alone: `numpyro.enable_x64()`.
-    TypeError, ValueError
-        If the kernel has no density by a sparse factor, and for unknown hyperparameters.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    The factor is made on the host (`jax.pure_callback`), once for each member of a batch, with a derivative of its
-    own: reverse mode, first order. A field of the same graph, kernel and free hyperparameters is analysed once.
-    Draws are exact, and determined by the key; they have no derivative. Where values are out of their range the
-    density is 0, with a warning the first time.
-
     Examples
     --------
     >>> import jax, networkx as nx, numpyro, graphrf as grf
@@ -70,6 +40,32 @@ class GraphField(Distribution):
     >>> f = GraphField(graph, grf.BYM2(), mixing=0.5, sd=2.0)
     >>> f.event_shape, round(float(jax.grad(f.log_prob)(jax.numpy.ones(3))[0]), 4)
     ((3,), -0.5)
+
+    Parameters
+    ----------
+    graph, kernel
+        As in `SparseField`; f is the sum of both parts of `BYM2`.
+    sd : number or array
+        sigma > 0, which multiplies fields as they are defined by the kernel.
+    validate_args : bool, optional
+        As in all distributions of NumPyro.
+    **hyperparameters : number or array
+        The kernel's lengthscale, mixing or dependence; default those of `kernel`. Arrays, and `sd`, are broadcast
+        to the batch.
+
+    Raises
+    ------
+    RuntimeError
+        Where JAX has float32 alone: `numpyro.enable_x64()`.
+    TypeError, ValueError, FactorTooLargeError
+        If the kernel has no density by a sparse factor or there is no room for it, and for unknown
+        hyperparameters.
+
+    Notes
+    -----
+    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
+    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
+    out of range the density is 0, with a warning the first time.
     """
 
     support = constraints.real_vector
@@ -163,8 +159,8 @@ def _on_host(function: Callable[..., tuple[Any, ...]], shapes: Any, *arguments: 
         members = given[0].shape[:-1]
         if not members:
             return tuple(np.asarray(part, dtype=np.float64) for part in function(*given))
-        found = [function(*(own[index] for own in given)) for index in np.ndindex(members)]
-        parts = [np.array(part, dtype=np.float64) for part in zip(*found, strict=True)]
+        result = [function(*(own[index] for own in given)) for index in np.ndindex(members)]
+        parts = [np.array(part, dtype=np.float64) for part in zip(*result, strict=True)]
         return tuple(part.reshape(*members, *part.shape[1:]) for part in parts)
 
     return jax.pure_callback(each, shapes, *arguments, vmap_method="broadcast_all")

@@ -10,23 +10,10 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class Pencil:
-    r"""The matrices a diag(m) + b M with positive a and b, and what they have in common.
+    """The matrices a diag(m) + b M with positive a and b, with one order of elimination.
 
-    Parameters
-    ----------
-    diagonal : ndarray, shape (n,)
-        m, positive.
-    matrix : csr_array, shape (n, n)
-        M, symmetric and positive semidefinite.
-
-    Raises
-    ------
-    FactorTooLargeError
-
-    Notes
-    -----
-    The order of elimination and the positions of all entries are found once. A factorisation then takes
-    `elimination.operations` multiply-adds, and selected inversion about as many.
+    `diagonal` is m > 0, `matrix` M, symmetric and positive semidefinite; FactorTooLargeError if there is no room.
+    A factorisation takes `elimination.operations` multiply-adds, and selected inversion about as many.
 
     Examples
     --------

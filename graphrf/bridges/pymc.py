@@ -72,11 +72,11 @@ class _Gradients(Op):
         if all(isinstance(slope.type, DisconnectedType) for slope in slopes):
             return [DisconnectedType()() for _ in inputs]
         why = "a GraphField has first derivatives alone"
-        return [grad_not_implemented(self, i, own, comment=why) for i, own in enumerate(inputs)]
+        return [grad_not_implemented(self, i, each, comment=why) for i, each in enumerate(inputs)]
 
 
 def _vectors(x: Any, values: Any) -> list[Any]:
-    return [pt.cast(pt.as_tensor(own), "float64") for own in (x, values)]
+    return [pt.cast(pt.as_tensor(each), "float64") for each in (x, values)]
 
 
 class _GraphFieldVariable(RandomVariable):
@@ -125,37 +125,6 @@ class GraphField(Continuous):
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 
-    Parameters
-    ----------
-    name : str
-    graph : Graph, undirected, N nodes
-    kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose f is
-        the sum of both parts.
-    sd : number or variable
-        sigma > 0, which multiplies fields as they are defined by the kernel.
-    dims : str or sequence of str, optional
-        The last has N entries. If the model has no such coordinate, it is given the names of the nodes.
-    **hyperparameters : number or variable
-        Of the kernel: its lengthscale, mixing or dependence. Those not given are the kernel's.
-    shape, size, initval, observed, ... : optional
-        As in all distributions of PyMC. Further axes to the left are independent fields.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the kernel has no density by a sparse factor, for unknown hyperparameters, and for a shape or a
-        coordinate that is not that of the nodes, in their order.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    A sparse factor and its selected inverse for a gradient: some 20 ms for 6,000 areas. Draws are exact. Where
-    values are out of their range the density is 0, with a warning the first time. There are no second
-    derivatives. A field of standard deviation 1, multiplied by sigma in the model (`sd * GraphField(...)`), is the
-    better parametrisation where the data say little.
-
     Examples
     --------
     >>> import networkx as nx, numpy as np, pymc as pm, graphrf as grf
@@ -167,6 +136,32 @@ class GraphField(Continuous):
     ...     y = pm.Poisson("y", pm.math.exp(f), observed=[3, 1, 0])
     >>> model.coords["district"]
     ('Ayr', 'Bute', 'Clyde')
+
+    Parameters
+    ----------
+    name : str
+    graph, kernel
+        As in `SparseField`; f is the sum of both parts of `BYM2`.
+    sd : number or variable
+        sigma > 0, which multiplies fields as they are defined by the kernel.
+    dims : str or sequence of str, optional
+        The last has N entries. If the model has no such coordinate, it has the names of the nodes.
+    **hyperparameters : number or variable
+        The kernel's lengthscale, mixing or dependence; default those of `kernel`.
+    shape, size, initval, observed, ... : optional
+        As in all distributions of PyMC. Further axes to the left are independent fields.
+
+    Raises
+    ------
+    TypeError, ValueError, FactorTooLargeError
+        If the kernel has no density by a sparse factor or there is no room for it, for unknown hyperparameters,
+        and for a shape or a coordinate that is not that of the nodes, in their order.
+
+    Notes
+    -----
+    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
+    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
+    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
     """
 
     rv_type = _GraphFieldVariable

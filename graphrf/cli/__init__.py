@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli import bench, classify, couple, datasets, demo, features, gram, pagerank, regression, space_time
+from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
 from graphrf.cli.options.commands import Group, add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
@@ -39,7 +39,6 @@ def _options(
     """Options before the command's name."""
 
 
-add_command(app, demo.demo, demo.EXAMPLES)
 add_command(app, datasets.datasets, datasets.EXAMPLES)
 add_command(app, features.features, features.EXAMPLES)
 add_command(app, gram.gram, gram.EXAMPLES)
@@ -54,7 +53,7 @@ add_command(app, bench.bench, bench.EXAMPLES)
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
-    gc.set_threshold(50_000)  # imports make objects that stay: searching them for garbage slows short commands by 5 %
+    gc.set_threshold(50_000)  # imports make objects that stay: collecting garbage among them takes 5 % of the time
     try:
         app()
     except KeyboardInterrupt:  # before or after a command of ours

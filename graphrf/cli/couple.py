@@ -62,7 +62,9 @@ def couple(
         "cost_before": coupling.cost_before,
         "cost_after": coupling.cost_after,
     }
-    lines = [f"permutation {number}: {' '.join(map(str, row))}" for number, row in enumerate(permutations, start=1)]
+    lines = [
+        f"permutation {number}: {' '.join(map(str, row))}" for number, row in enumerate(permutations, start=1)
+    ]
     lines.append(
         f"cost of independent lengths {brief(coupling.cost_before)}, coupled {brief(coupling.cost_after)}"
     )

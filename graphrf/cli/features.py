@@ -83,7 +83,7 @@ def _folder(output: str) -> Path | None:
     is_folder = path.is_dir() or output.endswith(("/", os.sep)) or not path.suffix
     if not is_folder or path.is_file():
         return None
-    from graphrf._base.files.whole import require_writable
+    from graphrf._base.files.atomic import require_writable
 
     if output == "-":
         raise ValueError("`-o` must be a file or a folder: features cannot be written as text")

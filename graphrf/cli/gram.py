@@ -70,8 +70,10 @@ def gram(
         names = NodeNames.of_graph(loaded.graph)
         at = _chosen(names, names.everything, rows, cols)
         _require_room(*at)
-        if not exact and loaded.graph.n_nodes <= _EXACT_NODES and not any(
-            value is not None for value in given_options(sampling).values()
+        if (
+            not exact
+            and loaded.graph.n_nodes <= _EXACT_NODES
+            and not any(value is not None for value in given_options(sampling).values())
         ):
             exact = True
             talking.remark(
@@ -143,8 +145,8 @@ def _sampled(
     about = "the error of the matrix is about {} of the kernel's norm over these nodes"
     if error > MUCH:
         warn(
-            f"{about.format(f'{error:.0%}')}; `--error 0.1` chooses a sampler that suits the kernel, and `--exact` "
-            "avoids the error",
+            f"{about.format(f'{error:.0%}')}; `--error 0.1` chooses a sampler that suits the kernel, and "
+            "`--exact` avoids the error",
             FeatureErrorWarning,
         )
     else:

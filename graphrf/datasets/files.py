@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from graphrf._base.files.whole import atomic_write
+from graphrf._base.files.atomic import atomic_write
 from graphrf._base.progress import progress_bar
 from graphrf.datasets.conversions import MOST, converted, san_jose
 

@@ -10,19 +10,19 @@ import scipy.sparse as sp
 from distributed import get_worker
 
 from graphrf._base.threads import ordered_map
-from graphrf.distributed.parcel import Parcel
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.distributed.sums import Node, Sums
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.folder import BlockNodes, node_array, read_rows, write_rows
-from graphrf.features.frame import Frame
 from graphrf.features.matrix import step_squares
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 from graphrf.sampling.block import Block
 from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.contract import PreparedSampler
-from graphrf.sampling.joined import drawn
+from graphrf.sampling.protocol import PreparedSampler
+from graphrf.sampling.record_builder import sample_rows
 
-# Mapped pages of the graph are let go of beyond this share of a worker's memory, which they count against.
+# Mapped pages of the graph are released beyond this share of a worker's memory, against which Dask counts them.
 _MAPPED_SHARE = 0.25
 
 
@@ -46,14 +46,14 @@ class RowBlock:
 
     Parameters
     ----------
-    frame : Parcel of Frame
-        What all blocks share: settings and degrees.
+    info : SharedObject of SampleInfo
+        Settings and degrees, common to all blocks.
     nodes : ndarray of int64
     record : Record
     """
 
-    def __init__(self, frame: Parcel, nodes: np.ndarray, record: Record) -> None:
-        self._frame = frame
+    def __init__(self, info: SharedObject, nodes: np.ndarray, record: Record) -> None:
+        self._info = info
         self.nodes = nodes
         self.record = record
         self._factor: FeatureFactor | None = None
@@ -63,26 +63,26 @@ class RowBlock:
         """The factor of these rows, which keeps the values of the last modulation."""
         factor = self._factor
         if factor is None:
-            # One thread: those of a group have a block each.
-            factor = self._factor = FeatureFactor(self.frame, self.nodes, self.record, n_threads=1)
+            # One thread, since each thread of a group has a block.
+            factor = self._factor = FeatureFactor(self.info, self.nodes, self.record, n_threads=1)
         return factor
 
     @property
-    def frame(self) -> Frame:
+    def info(self) -> SampleInfo:
         """Settings that all blocks share."""
-        frame: Frame = self._frame.content()
-        return frame
+        info: SampleInfo = self._info.content()
+        return info
 
     def take(self, rows: np.ndarray) -> RowBlock:
         """Some of the rows, given by number."""
-        return RowBlock(self._frame, self.nodes[rows], self.record.take(rows))
+        return RowBlock(self._info, self.nodes[rows], self.record.take(rows))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_factor": None}
 
     def __sizeof__(self) -> int:
-        """Bytes of the record, and of the values for one modulation, which products will add."""
-        return self.record.nbytes + self.nodes.nbytes + self.frame.dtype.itemsize * self.record.n_entries
+        """Bytes of the record, and of the values for one modulation."""
+        return self.record.nbytes + self.nodes.nbytes + self.info.dtype.itemsize * self.record.n_entries
 
 
 # -- blocks ------------------------------------------------------------------------------------------
@@ -95,28 +95,28 @@ class File(NamedTuple):
     key: str
 
 
-def draw(rows: BlockNodes, file: File | None, *, drawing: Parcel, frame: Parcel) -> RowBlock:
-    """A block of rows: read from its file if there is one already, else drawn and written there."""
+def draw(rows: BlockNodes, file: File | None, *, drawing: SharedObject, info: SharedObject) -> RowBlock:
+    """A block of rows: read from its file if that exists, else drawn and written there."""
     nodes = node_array(rows)
     if file is not None and os.path.exists(file.path):
-        return read(rows, file, frame=frame)
+        return read(rows, file, info=info)
     prepared, n_nodes = drawing.content()
     allowed = mapped_allowance()
     size = block_rows(nodes.size, prepared.visits_per_row, 1)
-    record = drawn(prepared, nodes, n_nodes, size, after=lambda _: drawing.release(allowed))
-    block = RowBlock(frame, nodes, record)
+    record = sample_rows(prepared, nodes, n_nodes, size, after=lambda _: drawing.release(allowed))
+    block = RowBlock(info, nodes, record)
     if file is not None:
         write(block, file)
     return block
 
 
-def read(rows: BlockNodes, file: File, *, frame: Parcel) -> RowBlock:
+def read(rows: BlockNodes, file: File, *, info: SharedObject) -> RowBlock:
     """A block of rows from its file."""
-    return RowBlock(frame, node_array(rows), read_rows(file.path, frame.content(), rows, file.key))
+    return RowBlock(info, node_array(rows), read_rows(file.path, info.content(), rows, file.key))
 
 
 def write(block: RowBlock, file: File) -> None:
-    """Write a block to its file, whole or not at all."""
+    """Write a block to its file atomically."""
     write_rows(file.path, block.record, file.key)
 
 
@@ -136,7 +136,7 @@ def rows_of(block: RowBlock, rows: np.ndarray | None = None) -> tuple[np.ndarray
 def facts(block: RowBlock) -> Facts:
     """The sizes of a block."""
     record = block.record
-    return Facts(record.n_entries, block.frame.n_steps(record), record.nbytes + block.nodes.nbytes)
+    return Facts(record.n_entries, block.info.n_steps(record), record.nbytes + block.nodes.nbytes)
 
 
 def mapped_allowance() -> int:
@@ -151,8 +151,8 @@ def mapped_allowance() -> int:
 # -- products ----------------------------------------------------------------------------------------
 
 
-class Group(NamedTuple):
-    """Blocks that one worker holds, by number, in order, and threads for them: what one task works on."""
+class BlockGroup(NamedTuple):
+    """The blocks of one task: their worker, their numbers in order, and threads for them."""
 
     address: str
     numbers: list[int]
@@ -160,9 +160,9 @@ class Group(NamedTuple):
 
 
 def each(
-    group: Group, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
+    group: BlockGroup, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
 ) -> list[Any]:
-    """The results of a function of one block, and its part if there are any, for all blocks of a group."""
+    """Results of a function of one block, and of its part if there are parts, for all blocks of a group."""
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
     if parts is not None:
         given = list(zip(blocks, parts, strict=True))
@@ -170,9 +170,9 @@ def each(
 
 
 def spread(
-    group: Group, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
+    group: BlockGroup, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
-    """F^T y of a group's rows, added up as far as `Sums` does; y holds the rows of one block after another."""
+    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one after another."""
     sums = Sums(n_blocks, in_place=True)
     parts = zip(blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True)
     panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), group.threads)
@@ -181,13 +181,15 @@ def spread(
     return sums.nodes
 
 
-def multiplied(group: Group, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray) -> np.ndarray:
+def multiplied(
+    group: BlockGroup, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray
+) -> np.ndarray:
     """F x of a group's rows."""
     return np.concatenate(each(group, blocks, part, of_block=lambda block: block.factor.apply(f, x)))
 
 
 def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """<y, P_k x>, the block's part of it."""
+    """The block's part of <y, P_k x>."""
     return block.factor.grad_f(x, y)
 
 
@@ -202,5 +204,5 @@ def values(block: RowBlock, f: np.ndarray) -> sp.csr_array:
 
 
 def step_products(block: RowBlock) -> np.ndarray:
-    """<P_k, P_l>, the block's part of it."""
-    return step_squares(block.frame, block.nodes, block.record) * block.nodes.size
+    """The block's part of <P_k, P_l>."""
+    return step_squares(block.info, block.nodes, block.record) * block.nodes.size

@@ -1,4 +1,4 @@
-"""The Dask client: its check at the door, what its workers are and see, and what to do when they are lost."""
+"""The Dask client: its validation, facts about its workers, and repetition when workers are lost."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from graphrf._base.warn import warn
 
 Result = TypeVar("Result")
 
-# How often what was lost with workers is sent anew before their loss is an error.
+# Attempts before the loss of workers is an error.
 _ATTEMPTS = 5
-# Seconds before that, for which a worker is waited for, and after which tasks that wait are looked at.
+# Seconds before another attempt, of waiting for a worker, and between checks of waiting tasks.
 _PAUSE, _PATIENCE, _SLICE = 0.2, 60, 3
-# Of a worker's memory that mapped files may have unsaid.
+# Share of a worker's memory that mapped files may have without a warning.
 _MAPPED_SHARE = 0.5
-# Looks in a row that find all workers paused before that is warned of.
+# Checks in a row that find all workers paused before a warning.
 _SLICES = 10
 _WAY_OUT = (
     "client = dask.distributed.Client() starts workers on this machine, Client('tcp://HOST:8786') joins a "
@@ -39,7 +39,7 @@ class NoWorkersError(RuntimeError):
 
 
 class Worker(NamedTuple):
-    """A worker process: where it is, its threads, and the bytes it may take (None: no limit)."""
+    """A worker process: its address, threads, and limit of memory in bytes (None: no limit)."""
 
     address: str
     threads: int
@@ -68,7 +68,7 @@ def require_client(client: Any) -> Client:
 
 def workers(client: Client) -> list[Worker]:
     """The client's workers in the order of their names; NoWorkersError if there are none."""
-    # Not `client.scheduler_info`: what it returns may lack workers while the client asks for other facts.
+    # `client.scheduler_info` may lack workers while the client is asking for other facts.
     known = client.run_on_scheduler(_known_workers)
     found = [Worker(*facts) for _, *facts in sorted(known)]
     if not found:
@@ -89,10 +89,10 @@ def _known_workers(dask_scheduler: Any = None) -> list[tuple[str, str, int, int 
 
 
 def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None) -> Result:
-    """The result of `attempt`, made again where something that it needs was lost with a worker.
+    """The result of `attempt`, repeated if workers were lost with something that it needs.
 
-    `before` is called before each but the first attempt. NoWorkersError if no worker comes back; RuntimeError if
-    the client is closed, or workers are lost again and again.
+    `before` is called before each attempt but the first. NoWorkersError if no worker returns; RuntimeError if the
+    client is closed, or workers are lost repeatedly.
     """
     tried = 0
     while True:
@@ -103,7 +103,7 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
             )
         try:
             if tried:
-                # A scheduler learns of a death a moment later, and a nanny starts another worker.
+                # The scheduler learns of a death a moment later, and a nanny starts another worker.
                 time.sleep(_PAUSE)
                 _wait_for_a_worker(client)
                 if before is not None:
@@ -134,16 +134,15 @@ def _wait_for_a_worker(client: Client) -> None:
 def settled(
     client: Client, futures: Sequence[Future[Any]], needed: Sequence[Future[Any]], *, all_of_them: bool = True
 ) -> Any:
-    """Wait until futures are done, or the first of them; the done ones.
+    """Wait until all futures, or the first of them, are done; the done ones.
 
-    A task that was to go to a certain worker, and for which there was none at all at one moment, is never run by
-    Dask, though it may go to any. Such tasks, of the futures or of those needed for them, are cancelled:
-    CancelledError.
+    Dask never runs a task for a certain worker if there was no worker at all at one moment. Such tasks, of the
+    futures or of those needed for them, are cancelled: CancelledError.
 
     Warns
     -----
     RuntimeWarning
-        If Dask has paused all workers for half a minute: nothing goes on until their memory falls.
+        If Dask has paused all workers for half a minute.
     """
     paused = 0
     while True:
@@ -168,7 +167,7 @@ def settled(
 
 
 def warn_of_mapped(client: Client, nbytes: int) -> None:
-    """Warn where workers that map files of so many bytes are paused or killed for it."""
+    """Warn if Dask may pause or kill workers for mapping files of so many bytes."""
     limits = [worker.memory_limit for worker in workers(client) if worker.memory_limit]
     if limits and nbytes > _MAPPED_SHARE * min(limits):
         watched = repeated(client, lambda: client.run(_is_watched))
@@ -190,14 +189,14 @@ def _is_watched() -> bool:
 
 
 def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:
-    """The tasks that wait for workers that are gone, while there are others; whether all workers are paused."""
+    """The tasks that wait for lost workers while there are others, and True if all workers are paused."""
     statuses = [worker.status.name for worker in dask_scheduler.workers.values()]
     if not statuses:
         return [], False
     halted = all(status == "paused" for status in statuses)
     known = (dask_scheduler.tasks.get(key) for key in keys)
     waiting = [task.key for task in known if task is not None and task.state == "no-worker"]
-    # Paused workers are no workers for Dask, but they come back.
+    # Dask does not count paused workers, but they come back.
     return ([] if "paused" in statuses else waiting), halted
 
 

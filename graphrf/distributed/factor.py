@@ -10,31 +10,31 @@ from distributed import Future
 
 from graphrf._base import checks
 from graphrf.distributed import blocks
-from graphrf.distributed.blocks import Group
-from graphrf.distributed.placement import Blocks, MadeBlocks
+from graphrf.distributed.block_store import Blocks, MadeBlocks
+from graphrf.distributed.blocks import BlockGroup
 from graphrf.distributed.sums import summed
 from graphrf.features.factor import FeatureFactor, checked_columns
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
+from graphrf.features.sample_info import SampleInfo
 from graphrf.operators.factor import FactorBase
 from graphrf.sampling.block import Block
-from graphrf.sampling.joined import Joined
+from graphrf.sampling.record_builder import RecordBuilder
 
-# Bytes of N x p numbers that pass at once; every block makes as many of F^T y.
+# Bytes of N x p numbers in a panel; every block makes as many of F^T y.
 _PANEL_BYTES = 2**26
-# A record of so many bytes is fetched when its rows are asked for: products with few rows are quicker here.
+# Records of at most so many bytes are fetched: products with few rows are faster in this process.
 _FEW_BYTES = 2**26
 
 
 class DistributedFactor(FactorBase):
     r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.operators.factor.Factor`.
 
-    Rows stay where they are; `matrix` brings all of them to this process. `gram_apply` is F F^T x; the N x p
-    numbers between the two products do not pass through this process.
+    Rows stay on the workers; only `matrix` brings them to this process. The bits of products depend on the blocks,
+    not on the workers or their losses.
 
     Parameters
     ----------
-    frame : Frame
+    info : SampleInfo
     held : Blocks
     sizes : ndarray of int64
         Rows of each block.
@@ -45,18 +45,17 @@ class DistributedFactor(FactorBase):
 
     Notes
     -----
-    The bits of all products depend on the blocks, not on the workers, nor on which of them were lost.
     Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for each product, and
-    a few more for each worker. Traffic for p columns of 8 bytes: `apply` sends N p numbers to every worker and n p
-    back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that if its blocks are not
-    neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back, and N p from and to each
-    worker. Columns are sent in panels of 64 MiB.
+    a few more for each worker. Traffic for p columns, in panels of 64 MiB: `apply` sends N p numbers to every
+    worker and n p back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that if its
+    blocks are not neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back, and N p
+    from and to each worker.
     """
 
     def __init__(
-        self, frame: Frame, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
+        self, info: SampleInfo, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
     ) -> None:
-        self._frame = frame
+        self._info = info
         self._held = held
         self._sizes = np.asarray(sizes)
         self._ends = np.cumsum(sizes)
@@ -66,17 +65,17 @@ class DistributedFactor(FactorBase):
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
-        return int(self._ends[-1]), self._frame.n_nodes
+        return int(self._ends[-1]), self._info.n_nodes
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        return self._frame.dtype
+        return self._info.dtype
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._frame.max_length
+        return self._info.max_length
 
     def __repr__(self) -> str:
         return f"DistributedFactor({self.shape[0]} x {self.shape[1]}, {len(self._held)} blocks)"
@@ -135,7 +134,7 @@ class DistributedFactor(FactorBase):
         return self._in_order(np.concatenate(self._held.gathered(blocks.diagonal, f=_modulation(f))))
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
-        """The factor of some rows: in this process if their record has up to 64 MiB, else on the workers."""
+        """The factor of some rows: in this process if their record has at most 64 MiB, else on the workers."""
         rows = np.asarray(rows)
         n = self.shape[0]
         if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
@@ -148,7 +147,7 @@ class DistributedFactor(FactorBase):
         used, numbers, order = self._members(rows)
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
-            self._frame, held, np.array([number.size for number in numbers]), self._row_bytes, order
+            self._info, held, np.array([number.size for number in numbers]), self._row_bytes, order
         )
 
     def gather(self) -> Features:
@@ -159,15 +158,15 @@ class DistributedFactor(FactorBase):
     # -- inside ------------------------------------------------------------------------------------
 
     def _fetched(self, rows: np.ndarray) -> Features:
-        """The features of some rows, here."""
+        """The features of some rows, in this process."""
         used, numbers, order = self._members(rows)
         return self._joined(self._held.some(used).gathered(blocks.rows_of, numbers), order)
 
     def _joined(self, found: list[tuple[np.ndarray, Block]], order: np.ndarray) -> Features:
-        """Features of the records of blocks, of which row i stands at place `order[i]`."""
+        """Features of the records of blocks; their row i goes to place `order[i]`."""
         sizes = [(block.n_rows, block.indices.size, block.steps.size) for _, block in found]
         n_rows, entries, visits = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
-        joined = Joined(n_rows, self.shape[1], (entries, visits), self._frame.counts_dtype)
+        joined = RecordBuilder(n_rows, self.shape[1], (entries, visits), self._info.counts_dtype)
         for _, block in found:
             joined.append(block)
         nodes = np.concatenate([nodes for nodes, _ in found]) if found else np.zeros(0, np.int64)
@@ -175,10 +174,10 @@ class DistributedFactor(FactorBase):
         if not np.array_equal(order, np.arange(order.size)):
             at = np.argsort(order)
             nodes, record = nodes[at], record.take(at)
-        return Features(self._frame, nodes, record)
+        return Features(self._info, nodes, record)
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
-        """The blocks that hold some rows, the rows' numbers in each, and where each of these stands in `rows`."""
+        """The blocks that hold some rows, the rows' numbers in each, and the place of each of these in `rows`."""
         at = rows if self._order is None else np.argsort(self._order)[rows]
         owner = np.searchsorted(self._ends, at, side="right")
         order = np.argsort(owner, kind="stable")
@@ -187,7 +186,7 @@ class DistributedFactor(FactorBase):
         numbers = np.split(at[order] - starts[owner[order]], first[1:]) if used.size else []
         return used.tolist(), numbers, order
 
-    def _spread(self, groups: list[Group], f: np.ndarray, y: np.ndarray) -> Future[Any]:
+    def _spread(self, groups: list[BlockGroup], f: np.ndarray, y: np.ndarray) -> Future[Any]:
         """A future of F^T y."""
         rows = self._cut(y)
         parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
@@ -197,7 +196,7 @@ class DistributedFactor(FactorBase):
         )  # fmt: skip
         return summed(held.client, sums, n_blocks)
 
-    def _multiplied(self, groups: list[Group], f: np.ndarray, x: Future[Any]) -> np.ndarray:
+    def _multiplied(self, groups: list[BlockGroup], f: np.ndarray, x: Future[Any]) -> np.ndarray:
         """F x."""
         futures = self._held.submitted(blocks.multiplied, groups, f=_modulation(f), x=x)
         rows: list[Any] = [None] * len(self._held)
@@ -227,7 +226,7 @@ class DistributedFactor(FactorBase):
     def _by_panels(
         self, product: Callable[[np.ndarray], np.ndarray], columns: np.ndarray, height: int
     ) -> np.ndarray:
-        """`product` of a few columns at a time."""
+        """`product`, applied to panels of columns."""
         result = np.empty((height, columns.shape[1]), dtype=columns.dtype)
         for part in self._panels(columns):
             panel = np.ascontiguousarray(columns[:, part])

@@ -16,34 +16,34 @@ from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 from graphrf.distributed import blocks
+from graphrf.distributed.block_store import Blocks, MadeBlocks
 from graphrf.distributed.blocks import Facts, File
 from graphrf.distributed.client import arrays_folder, require_client, seen_by_all, workers
 from graphrf.distributed.factor import DistributedFactor
-from graphrf.distributed.parcel import Parcel
-from graphrf.distributed.placement import Blocks, MadeBlocks
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.features import bounds
 from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import checked_columns
 from graphrf.features.features import Features
 from graphrf.features.folder import BlockNodes, FeatureFolder
-from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.rows import squared_norms
+from graphrf.features.sample_info import FeatureKernel, SampleInfo, SampleProperties
 
 
 class WorkerMemory(NamedTuple):
-    """The memory of a worker; see `DistributedFeatures.memory`.
+    """The memory of a worker in bytes; see `DistributedFeatures.memory`.
 
     Attributes
     ----------
     n_blocks : int
     blocks : int
-        Bytes of these features' blocks, with the values of one modulation each.
+        Blocks of these features, with the values of one modulation each.
     private : int
-        Bytes of its process, without the pages of mapped files, which are shared and can be dropped.
+        Its process, without the pages of mapped files, which are shared and can be dropped.
     peak : int
-        Peak bytes of its process, with such pages; on systems other than Linux, the present bytes.
+        Peak of its process with such pages; on systems other than Linux, the present value.
     limit : int or None
-        Bytes that Dask allows it.
+        Limit set by Dask.
     """
 
     n_blocks: int
@@ -53,7 +53,7 @@ class WorkerMemory(NamedTuple):
     limit: int | None
 
 
-class DistributedFeatures:
+class DistributedFeatures(SampleProperties):
     r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
     The counterpart of `graphrf.features.Features`: the record of each step, from which Phi of any kernel is
@@ -77,54 +77,19 @@ class DistributedFeatures:
 
     def __init__(
         self,
-        frame: Frame,
+        info: SampleInfo,
         nodes: np.ndarray | None,
         parts: Sequence[BlockNodes],
         held: Blocks,
         identity: Callable[[], Mapping[str, str]],
     ) -> None:
-        self.frame = frame
+        self.info = info
         self._chosen = nodes
         self._sizes = np.array([len(part) for part in parts])
         self._held = held
-        self._identity = identity  # what tells these features from others; a pass over the graph
+        self._identity = identity  # distinguishes these features from others; a pass over the graph
 
     # -- settings and sizes ------------------------------------------------------------------------
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes of the graph."""
-        return self.frame.n_nodes
-
-    @property
-    def n_walks(self) -> int:
-        """Walks from each node; 1 for powers."""
-        return self.frame.n_walks
-
-    @property
-    def seed(self) -> int:
-        """Seed of the samples."""
-        return self.frame.seed
-
-    @property
-    def laplacian(self) -> str:
-        """The Laplacian whose walk matrix was used."""
-        return self.frame.laplacian
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of matrices and products."""
-        return self.frame.dtype
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The sampler's settings."""
-        return self.frame.description
-
-    @property
-    def max_length(self) -> int:
-        """The longest step."""
-        return self.frame.max_length
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -163,17 +128,17 @@ class DistributedFeatures:
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = f"powers up to {self.max_length}" if self.frame.of_powers else f"{self.n_walks} walks per node"
+        how = f"powers up to {self.max_length}" if self.info.of_powers else f"{self.n_walks} walks per node"
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks; what workers would have to be asked for is there once they were asked."""
+        """A table for notebooks; sizes that workers must be asked for are shown once they are known."""
         known = "_facts" in vars(self)
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
             ("blocks", self.n_blocks),
-            *self.frame.settings_shown(),
-            ("multiply-adds" if self.frame.of_powers else "steps", self.n_steps if known else None),
+            *self.info.settings_shown(),
+            ("multiply-adds" if self.info.of_powers else "steps", self.n_steps if known else None),
             ("non-zeros", self.nnz if known else None),
             ("memory on all workers", html.memory(self.nbytes) if known else None),
         ]
@@ -223,9 +188,9 @@ class DistributedFeatures:
         Parameters
         ----------
         kernel : Kernel
-            A kernel with the Laplacian of the features.
+            A kernel of the features' Laplacian.
         memory_limit : int, optional
-            Bytes that it may take in this process. Default: the available memory.
+            Maximum number of bytes in this process. Default: the available memory.
 
         Raises
         ------
@@ -237,10 +202,10 @@ class DistributedFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered, and of the
-            error only a diagonal that no kernel has.
+            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered; the error
+            is not estimated, except for a diagonal that no kernel has.
         """
-        f = bounds.checked_modulation(self.frame, kernel)
+        f = bounds.checked_modulation(self.info, kernel)
         wide = self.nnz >= 2**31
         self._check_fits("the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit)
         parts = self._held.gathered(blocks.values, f=f)
@@ -250,11 +215,11 @@ class DistributedFeatures:
                 for part in parts
             ]
         phi = sp.csr_array(sp.vstack(parts, format="csr"))
-        warn_of_diagonal(self.nodes, squared_norms(phi), kernel, self.frame.scale)
+        warn_of_diagonal(self.nodes, squared_norms(phi), kernel, self.info.scale)
         return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
-        """Those of `graphrf.sample_features`, bit for bit, in this process; MemoryError if they do not fit."""
+        """The features of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit here."""
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
         return self.factor().gather()
 
@@ -284,15 +249,15 @@ class DistributedFeatures:
 
         Notes
         -----
-        See `DistributedFactor` for cost and traffic.
+        Cost and traffic: see `DistributedFactor`.
         """
-        f = bounds.checked_modulation(self.frame, kernel)
+        f = bounds.checked_modulation(self.info, kernel)
         checked_columns("v", v, self.shape[0], self.dtype)
         return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
         """The `Factor` of these features, for inference; `n_threads` is ignored, since Dask's threads are used."""
-        return DistributedFactor(self.frame, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
+        return DistributedFactor(self.info, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
 
     def step_squares(self) -> np.ndarray:
         """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), from which the mean prior variance follows."""
@@ -313,7 +278,7 @@ class DistributedFeatures:
         """
         folder = FeatureFolder(path)
         rows = int(self._sizes[0])
-        known, key = begin_folder(self._held.client, folder, self.frame, self._chosen, rows, self._identity())
+        known, key = begin_folder(self._held.client, folder, self.info, self._chosen, rows, self._identity())
         if known != rows:
             raise checks.value_error(
                 "path",
@@ -343,7 +308,7 @@ def load_features(
 
     Keep the folder while they are used: blocks that are lost with a worker are read again.
 
-    Parameters
+    Keep the folder while the features are used: blocks that are lost with a worker are read again.
     ----------
     path : path of a folder
         Seen by all workers.
@@ -377,40 +342,40 @@ def load_features(
     client = require_client(client)
     checks.flag("progress", progress)
     folder = FeatureFolder(path)
-    frame, nodes, rows, key = folder.frame()
-    parts = folder.whole(nodes, frame.n_nodes if nodes is None else int(nodes.size), rows)
+    info, nodes, rows, key = folder.info()
+    parts = folder.whole(nodes, info.n_nodes if nodes is None else int(nodes.size), rows)
     mapped = arrays_folder(client, shared_folder)
     files = [File(folder.file(number), key) for number in range(len(parts))]
-    held = MadeBlocks(client, blocks.read, parts, files, frame=Parcel(frame, mapped))
+    held = MadeBlocks(client, blocks.read, parts, files, info=SharedObject(info, mapped))
     identity = folder.identity()
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
-    return DistributedFeatures(frame, nodes, parts, held, lambda: identity)
+    return DistributedFeatures(info, nodes, parts, held, lambda: identity)
 
 
 def begin_folder(
     client: Client,
     folder: FeatureFolder,
-    frame: Frame,
+    info: SampleInfo,
     nodes: np.ndarray | None,
     rows: int,
     identity: Mapping[str, str],
 ) -> tuple[int, str]:
-    """`FeatureFolder.begin`; ValueError, too, if not all workers see the folder."""
+    """`FeatureFolder.begin`; ValueError also if not all workers see the folder."""
     folder.make()
     if not seen_by_all(client, folder.path):
         raise checks.value_error(
             "path",
             f"must be a folder that this process can write to and all workers see, got {str(folder.path)!r}",
         )
-    return folder.begin(frame, nodes, rows, identity)
+    return folder.begin(info, nodes, rows, identity)
 
 
 def _process_memory() -> tuple[int, int]:
-    """Bytes of this process without pages of mapped files, and the most that it has had with them."""
+    """Present bytes of this process without pages of mapped files, and its peak with them."""
     now = psutil.Process().memory_info().rss
     known = {"RssAnon": now, "VmHWM": now}
     try:
-        # Not `getrusage`, whose peak a process has from the one that started it.
+        # `getrusage` gives the peak of the parent process.
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         lines = []

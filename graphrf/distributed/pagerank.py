@@ -10,10 +10,10 @@ import numpy as np
 from distributed import Client, Future, as_completed
 
 from graphrf._base import checks
+from graphrf.distributed.block_store import Blocks
 from graphrf.distributed.blocks import mapped_allowance
 from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
-from graphrf.distributed.parcel import Parcel
-from graphrf.distributed.placement import Blocks
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.graph.graph import Graph
 from graphrf.pagerank.local import (
     LocalPageRankResult,
@@ -26,8 +26,8 @@ from graphrf.pagerank.local import (
 from graphrf.pagerank.problem import without_alpha
 from graphrf.sampling.walks.transitions import graph_transitions
 
-# Sources in a task, times those of a thread: Dask takes about a millisecond for a task, and pushes from a source a
-# twentieth of one. Rows of all nodes touched may be megabytes each, and a task's have to fit a worker.
+# Sources in a task, as multiples of those of a thread: Dask takes about a millisecond for a task, and pushes from
+# a source a twentieth of one. With all scores a source may have megabytes, and a task must fit into a worker.
 _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 
 
@@ -50,8 +50,7 @@ def local_pagerank(
     r"""Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a Dask cluster.
 
     `graphrf.pagerank.local_pagerank`, with its equation and its guarantee; blocks of sources are tasks. A query is
-    a function of graph, settings, `seed` and source node, so the result is that of one process, bit for bit, and a
-    block that is lost with a worker is computed again with the same rows.
+    a function of graph, settings, `seed` and source node, so the result is that of one process, bit for bit.
 
     Parameters
     ----------
@@ -93,13 +92,11 @@ def local_pagerank(
     There are at least 8 tasks per thread, if there are enough sources.
 
     Traffic: the walk arrays (4 bytes for each node and for each direction of an edge, 8 in graphs of 2^31 of them;
-    8 more for each direction where weights differ) once per call, to each worker or into the shared folder; 8
-    bytes for each source to the workers; back, by way of the scheduler, 56 bytes for each source and 24 for each
-    score, so at most 56 + 24 k per source. Rows leave the workers as soon as they are done.
+    8 more for each direction if weights differ) once per call, to each worker or into the shared folder; at most
+    64 + 24 k bytes for each source (24 for each score).
 
-    Memory: in this process twice that of the rows, while they are assembled. On a worker the walk arrays, and for
-    each thread the rows of a task and what `graphrf.pagerank.local_pagerank` keeps for the nodes touched by one
-    source.
+    Memory: in this process twice that of the rows. On a worker the walk arrays, and for each thread the rows of a
+    task and the memory of `graphrf.pagerank.local_pagerank` for the nodes touched by one source.
 
     For few sources one process is faster, because the walk arrays need not be sent.
 
@@ -123,7 +120,7 @@ def local_pagerank(
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
     tasks = source_tasks(asked, n_threads, times=_TIMES_OF_ALL if k is None else _TIMES_OF_BEST)
-    queries = Parcel((graph_transitions(graph), asked.query, asked.key), mapped)
+    queries = SharedObject((graph_transitions(graph), asked.query, asked.key), mapped)
     warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
     try:
@@ -133,26 +130,26 @@ def local_pagerank(
         raise
 
 
-def source_rows(sources: np.ndarray, queries: Parcel) -> QueryRows:
+def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
-    # A copy: arrays that have travelled may be read-only, for which the loops would be compiled once more.
+    # A copy, since arrays that were sent may be read-only, for which the loops would be compiled again.
     rows = rows_of(walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows
 
 
 class _Answers(Blocks):
-    """Rows of tasks, each of which leaves the workers when it is done.
+    """Rows of tasks, which are removed from the workers when they arrive.
 
     Parameters
     ----------
     client : Client
     tasks : sequence of ndarray
-    queries : Parcel of the walk arrays, the query and the key
+    queries : SharedObject of the walk arrays, the query and the key
     """
 
-    def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: Parcel) -> None:
+    def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: SharedObject) -> None:
         self.client = client
         self._tasks = tasks
         self._queries = queries
@@ -161,11 +158,11 @@ class _Answers(Blocks):
 
     @property
     def futures(self) -> list[Future[Any]]:
-        """Those of the tasks whose rows are not here."""
+        """Futures of the tasks whose rows have not arrived."""
         return list(self._under_way.values())
 
     def arriving(self) -> Iterator[tuple[int, QueryRows]]:
-        """The number and the rows of each task, as they are done."""
+        """The number and the rows of each task, in the order of arrival."""
         while self._under_way:
             yield from self.repeated(self._next)
 
@@ -174,7 +171,7 @@ class _Answers(Blocks):
         self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
 
     def _next(self) -> list[tuple[int, QueryRows]]:
-        """The tasks that are done, one at least."""
+        """The tasks that are done, at least one."""
         done = self._done.next_batch()
         rows = self.client.gather(done)
         numbers = [self._numbers[future.key] for future in done]
@@ -183,7 +180,7 @@ class _Answers(Blocks):
         return list(zip(numbers, rows, strict=True))
 
     def _submit(self, numbers: Sequence[int]) -> None:
-        # Kept: Dask makes rows again that were lost with a worker only from what someone holds.
+        # Kept: Dask repeats lost tasks only from data that someone holds.
         self._sent = self._queries.delivered(self.client)
         tasks = [self._tasks[number] for number in numbers]
         futures = self.client.map(source_rows, tasks, [self._sent] * len(tasks), pure=False)

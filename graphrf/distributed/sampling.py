@@ -11,20 +11,20 @@ from distributed import Client
 
 from graphrf._base import checks
 from graphrf._base.memory import NoRoomError, limit_words
+from graphrf.distributed.block_store import MadeBlocks
 from graphrf.distributed.blocks import Drawing, File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
-from graphrf.distributed.parcel import Parcel
-from graphrf.distributed.placement import MadeBlocks
+from graphrf.distributed.shared_object import SharedObject
 from graphrf.features.folder import FeatureFolder, cut, identity_of
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.sampling.block_sizes import block_rows, file_rows
-from graphrf.sampling.contract import PreparedSampler, Sampler
-from graphrf.sampling.job import expected_bytes, expected_size, few_rows, frame_of
 from graphrf.sampling.powers.powers import CompressedPowers
-from graphrf.sampling.sample import checked_dtype, require_sampler
+from graphrf.sampling.protocol import PreparedSampler, Sampler
+from graphrf.sampling.sample import checked_dtype, checked_seed, require_sampler
+from graphrf.sampling.task import expected_bytes, expected_size, few_rows, sample_info
 
-# Dask begins to write to disk at this share of a worker's memory.
+# Share of a worker's memory at which Dask begins to write to disk.
 _FILLED = 0.6
 _OPTIONS = ("block_size", "shared_folder", "memory_limit", "progress")
 
@@ -45,42 +45,36 @@ def sample_features(
 ) -> DistributedFeatures:
     r"""Sample features on the workers of a Dask cluster, where they stay.
 
-    `graphrf.sample_features` in blocks of rows. Machines need not communicate: a row is a function of graph,
-    sampler, seed and node. The result is therefore that of one process, bit for bit, and a block that is lost with
-    a worker is drawn again, identically.
+    `graphrf.sample_features` in blocks of rows. A row is a function of graph, sampler, seed and node, so the
+    result is that of one process, bit for bit, and a block that is lost with a worker is drawn again, identically.
 
     Parameters
     ----------
     graph : Graph
         Undirected; in memory or opened from disk (`graphrf.open_graph`).
-    sampler : Sampler, optional
+    sampler, nodes, dtype, progress
         See `graphrf.sample_features`.
     client : dask.distributed.Client, optional
         Default: the current one.
-    nodes : array_like of int positions or str names, optional
-        Default: all.
     seed : int in [0, 2^63), optional
         None draws one, or takes that of the features in `path`.
-    dtype : {"float32", "float64"}
-        Type of matrices and products.
     path : path of a folder, optional
         Seen by all workers. Every block is written there as soon as it is drawn. A call with the same arguments
         continues where an earlier one ended: blocks that exist are not drawn again and keep their size.
         `load_features` opens the folder without the graph.
     block_size : int, optional
         Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the graph if that is
-        more. Smaller features have 16 blocks, or fewer where records would be below 16 bytes for each node of the
-        graph (4 at least of 16 MiB): each block adds a column of N numbers to products. The blocks do not depend
-        on the workers, and neither do the bits of products.
+        more. Smaller features have 16 blocks, or fewer (at least 4 of 16 MiB) if records would be below 16 bytes
+        for each node of the graph, since each block adds a column of N numbers to products. The blocks do not
+        depend on the workers, and neither do the bits of products.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
         Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
         each worker.
     memory_limit : int, optional
-        Bytes that the features may take on all workers together. Default: 0.6 of the workers' memory limits, where
-        Dask begins to write to disk; nothing is refused if a worker has no limit.
-    progress : bool
-        Show a progress bar on standard error.
+        Maximum number of bytes of the features on all workers together. Default: 0.6 of the workers' memory
+        limits, where Dask begins to write to disk; without such limits there is none. Show a progress bar on
+        standard error.
 
     Returns
     -------
@@ -109,9 +103,8 @@ def sample_features(
     once on a machine where it is mapped; for each thread the block that it draws and the sampler's working memory.
 
     Mapped arrays count as a worker's memory while it reads them. Beyond a quarter of its limit they are released
-    between parts of a block, and return from the page cache of the machine. A graph that is larger than the
-    memory of the machine is read from disk again and again: number neighbouring nodes
-    consecutively there.
+    between parts of a block. A graph that is larger than the memory of the machine is read from disk repeatedly:
+    number neighbouring nodes consecutively there.
 
     Examples
     --------
@@ -135,35 +128,31 @@ def sample_features(
     sources = np.arange(graph.n_nodes) if chosen is None else chosen
     if not sources.size:
         raise checks.value_error("nodes", "must hold at least one node, got none")
-    if block_size is not None:
-        block_size = checks.integer("block_size", block_size, low=1)
-    if memory_limit is not None:
-        memory_limit = checks.integer("memory_limit", memory_limit, low=1)
+    _check_sizes(block_size=block_size, memory_limit=memory_limit)
     folder = None if path is None else FeatureFolder(path)
-    seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
+    seed = checked_seed(seed, folder)
     mapped = arrays_folder(client, shared_folder)
 
     prepared = sampler.prepare(graph, seed)
     nbytes = _record_bytes(prepared, sources)
     _check_memory(prepared, sources.size, nbytes, memory_limit, workers(client))
     rows = min(block_size or file_rows(sources.size, nbytes, graph.n_nodes), sources.size)
-    frame = frame_of(prepared, graph.n_nodes, seed, plain)
+    info = sample_info(prepared, graph.n_nodes, seed, plain)
     pilot = few_rows(prepared, sources, graph.n_nodes)
 
     def identity() -> dict[str, str]:
-        return identity_of(graph.digest, chosen, frame, pilot)
+        return identity_of(graph.digest, chosen, info, pilot)
 
     key = ""
     if folder is not None:
-        rows, key = begin_folder(client, folder, frame, chosen, rows, identity())
-    numbers = range(-(-sources.size // rows))
-    files = [None if folder is None else File(folder.file(number), key) for number in numbers]
+        rows, key = begin_folder(client, folder, info, chosen, rows, identity())
     parts = cut(chosen, sources.size, rows)
-    drawing = Parcel(Drawing(prepared, graph.n_nodes), mapped)
+    files = [None if folder is None else File(folder.file(number), key) for number in range(len(parts))]
+    drawing = SharedObject(Drawing(prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
-    held = MadeBlocks(client, draw, parts, files, frame=Parcel(frame, mapped), drawing=drawing)
+    held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
-    return DistributedFeatures(frame, chosen, parts, held, identity)
+    return DistributedFeatures(info, chosen, parts, held, identity)
 
 
 @dataclass(frozen=True)
@@ -183,13 +172,13 @@ class ClusterSampling:
         dtype: Any = "float32",
         n_threads: int | None = None,
     ) -> DistributedFeatures:
-        """Features on the workers; their threads are Dask's, whatever `n_threads`."""
+        """Features on the workers; `n_threads` is ignored, since Dask's threads are used."""
         return sample_features(
             graph, sampler, client=self.client, nodes=nodes, seed=seed, dtype=dtype, **self.options
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClusterSampling:
-        return self  # scikit-learn's `clone` copies parameters, and a client is one connection
+        return self  # scikit-learn's `clone` copies parameters, but a client is one connection
 
 
 def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
@@ -218,15 +207,20 @@ def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
         raise checks.type_error(
             "options", f"must be among {', '.join(_OPTIONS)}, got {', '.join(sorted(unknown))}"
         )
-    for name in ("block_size", "memory_limit"):
-        if options.get(name) is not None:
-            checks.integer(name, options[name], low=1)
+    _check_sizes(**{name: options.get(name) for name in ("block_size", "memory_limit")})
     checks.flag("progress", options.get("progress", False))
     return ClusterSampling(require_client(client), options)
 
 
+def _check_sizes(**sizes: int | None) -> None:
+    """Raise an error if a size is given and not a positive integer."""
+    for name, size in sizes.items():
+        if size is not None:
+            checks.integer(name, size, low=1)
+
+
 def _record_bytes(prepared: PreparedSampler, sources: np.ndarray) -> int:
-    """About the bytes of the record of all rows."""
+    """Approximate bytes of the record of all rows."""
     rows = min(sources.size, block_rows(sources.size, prepared.visits_per_row, 1))
     return expected_bytes(prepared, sources, expected_size(prepared, sources, rows))
 
@@ -234,7 +228,7 @@ def _record_bytes(prepared: PreparedSampler, sources: np.ndarray) -> int:
 def _check_memory(
     prepared: PreparedSampler, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
 ) -> None:
-    """Raise MemoryError where the record of all rows will not fit."""
+    """Raise MemoryError if the record of all rows does not fit."""
     limit = memory_limit
     if limit is None:
         limits = [worker.memory_limit for worker in there if worker.memory_limit]

@@ -1,4 +1,4 @@
-"""Sums of one array a block that are the same whatever worker adds up which of them."""
+"""Sums of one array for each block, with the same bits whichever workers add them up."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ from distributed import Client, Future
 Node = tuple[int, int]
 """A part of a sum: level l and index i stand for the blocks i 2^l .. (i + 1) 2^l - 1."""
 
-# Parts that are joined in one task.
+# Parts that are combined in one task.
 _FAN_IN = 8
 
 
 class Sums:
-    """The sum over blocks 0 .. n - 1 along one binary tree: neighbours first, then pairs of neighbours, and so on.
+    """The sum over blocks 0 .. n - 1 along a fixed binary tree, since sums of floats depend on their order.
 
-    Sums of floating-point numbers depend on their order, and the tree fixes it: each part is the sum of the two
-    below it, in whatever order they come, and on whatever worker.
-
+    Each part is the sum of the two below it, in whatever order they come, and on whatever worker.
     Parameters
     ----------
     n_blocks : int
     in_place : bool
-        Whether arrays that are added may be written to.
+        True if arrays that are added may be overwritten.
 
     Attributes
     ----------
     nodes : dict of (level, index) to ndarray
-        The parts known so far; of all blocks, one.
+        The parts known so far; one at the end.
     """
 
     def __init__(self, n_blocks: int, *, in_place: bool) -> None:
@@ -39,11 +37,11 @@ class Sums:
         self._in_place = in_place
 
     def add(self, node: Node, array: np.ndarray) -> None:
-        """Add a part, and join it with its neighbours as far as these are known."""
+        """Add a part, and combine it with its neighbours as far as these are known."""
         level, index = node
         while 2**level < self._n_blocks:
             neighbour = index ^ 1
-            if neighbour * 2**level < self._n_blocks:  # else there is none to wait for
+            if neighbour * 2**level < self._n_blocks:  # else it has no neighbour
                 if (level, neighbour) not in self.nodes:
                     break
                 other = self.nodes.pop((level, neighbour))
@@ -54,7 +52,7 @@ class Sums:
 
 
 def joined(parts: list[dict[Node, np.ndarray]], *, n_blocks: int) -> dict[Node, np.ndarray]:
-    """Parts from several workers as one, joined as far as they are neighbours."""
+    """Parts from several workers, combined as far as they are neighbours."""
     sums = Sums(n_blocks, in_place=False)
     for part in parts:
         for node, array in part.items():
@@ -63,13 +61,13 @@ def joined(parts: list[dict[Node, np.ndarray]], *, n_blocks: int) -> dict[Node, 
 
 
 def whole(parts: list[dict[Node, np.ndarray]], *, n_blocks: int) -> np.ndarray:
-    """The sum over all blocks, from parts that hold them all."""
+    """The sum over all blocks, from parts that cover them."""
     (array,) = joined(parts, n_blocks=n_blocks).values()
     return array
 
 
 def summed(client: Client, parts: Sequence[Future[Any]], n_blocks: int) -> Future[Any]:
-    """A future of the sum over all blocks, from futures of parts that hold them all."""
+    """A future of the sum over all blocks, from futures of parts that cover them."""
     parts = list(parts)
     while len(parts) > _FAN_IN:
         parts = [

@@ -25,7 +25,7 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     x : Tensor, shape (..., d)
         Floating point. In attention queries and keys are multiplied by d^(-1/4) before.
     frequencies : Tensor, shape (m, d)
-        Standard normal rows, however coupled: `draw_frequencies(m, d).matrix` as a tensor.
+        Standard normal rows, coupled in any way: `draw_frequencies(m, d).matrix` as a tensor.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a floating-point tensor or the dimensions do not match. NaN is not checked for.
+        If an argument is not a floating-point tensor or the dimensions do not match. NaN is not checked.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def attention_weights(
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
-    For inspection and tests: the cost is quadratic.
+    For inspection and tests, since the cost is quadratic.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class PerformerAttention(nn.Module):
         Half of the frequencies are the negatives of the other half; m must be even.
     redraw_every : int, optional
         Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
-        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: leave this at None then
-        and call `redraw` between steps.
+        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: use None then, and call
+        `redraw` between steps.
     seed : int, optional
         Seed of the sequence of draws; None draws one. Set it if several processes train copies.
 
@@ -169,13 +169,13 @@ class PerformerAttention(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        For settings out of range; for an odd m if `antithetic`.
+        If settings are out of range, or m is odd with `antithetic`.
 
     Notes
     -----
     Cost: time O((L + S) m (d + d_v)), memory O((L + S) m). Causal: `linear_attention` gives both. The weights are
     positive and sum to 1, but they are ratios of unbiased estimates, so that their error is of order m^(-1/2) and
-    their bias of order 1/m. Both grow as exp(|q + k|^2) does.
+    their bias of order 1/m. Both grow like exp(|q + k|^2).
 
     Types narrower than float32 are widened to it, under autocast too; the result has the dtype of `query`.
 
@@ -230,16 +230,16 @@ class PerformerAttention(nn.Module):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the next frequencies of the sequence that `seed` begins.
+        """Draw the next frequencies of the sequence of `seed`, which depend only on it and on `n_draws`.
 
-        Draw r depends on the seed and r alone. O(m d^2) time on the CPU.
+        O(m d^2) time on the CPU.
         """
         stream = np.random.SeedSequence([self.seed, self.n_draws]).generate_state(1, np.uint64)[0]
         drawn = draw_frequencies(
             self.n_frequencies, self.head_dim, directions=self.directions, norms=self.norms,
             antithetic=self.antithetic, seed=int(stream >> np.uint64(1)),
         )  # fmt: skip
-        # A new tensor: an earlier pass may still need the old one for its gradient.
+        # A new tensor, since an earlier pass may need the old one for its gradient.
         self.frequencies = torch.tensor(drawn.matrix, dtype=self.frequencies.dtype, device=self.frequencies.device)
         self.n_draws += 1
         self._passes = 0
@@ -264,7 +264,7 @@ class PerformerAttention(nn.Module):
         value : Tensor, shape (..., S, d_v)
             Leading dimensions (batch, heads) broadcast. NaN is not checked for and propagates.
         attn_mask : bool Tensor, shape (S,) or (..., 1, S), optional
-            True for keys that take part, the same for all queries: a padding mask. Other masks have no form that
+            True for keys that are used, the same for all queries: a padding mask. Other masks have no form that
             is linear in the length, and raise an error. Can be combined with `is_causal`.
         dropout_p : float
             Only 0, since the weights are never formed. Apply dropout to the values or the output instead.
@@ -314,7 +314,7 @@ class PerformerAttention(nn.Module):
         return torch.tensor([self.seed, self.n_draws, self._passes])
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Continue where the saved module stood."""
+        """Restore the state of a saved module."""
         self.seed, self.n_draws, self._passes = state.tolist()
 
     def extra_repr(self) -> str:
@@ -328,7 +328,7 @@ class PerformerAttention(nn.Module):
 def _log_pair(
     query: Tensor, key: Tensor, frequencies: Tensor, attn_mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Logarithms of the features of queries and of keys; 1/sqrt(m) is left out, as it cancels."""
+    """Logarithms of the features of queries and of keys, without the factor 1/sqrt(m), which cancels."""
     root = math.sqrt(scale)
     dtype = _working(query, key)
     log_query, log_key = (_log_features(x.to(dtype) * root, frequencies) for x in (query, key))
@@ -348,7 +348,7 @@ def _working(*tensors: Tensor) -> torch.dtype:
 
 
 def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: Any) -> float:
-    """Check the arguments that determine the weights, and return the scale to use."""
+    """Validate the arguments that determine the weights, and return the scale."""
     _check_points("query", query, dimension)
     _check_points("key", key, dimension)
     _check_leading(query=query, key=key)

@@ -1,7 +1,7 @@
 r"""Cosine and sine of many numbers at once, the larger part of the cost of Fourier features.
 
-numpy computes them one by one in double precision. Here one loop has both, without branches, so that it is
-compiled to vector instructions; for single precision it computes in double and rounds once.
+numpy computes them one by one in double precision. Here one loop computes both without branches, so that it
+compiles to vector instructions; single precision is computed in double and rounded once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base.compiled import njit
 
 LARGEST = 1e5
-"""Up to here pi/2 in three parts of 33 bits leaves an error of the argument below 1e-16."""
+"""Largest argument; pi/2 in three parts of 33 bits then gives an error of the argument below 1e-16."""
 
 # pi/2 = _P1 + _P2 + _P3, where k _P1 and k _P2 are exact for |k| < 2^20. The polynomials are minimax on
 # [-pi/4, pi/4], all from fdlibm (Sun Microsystems 1993, k_sin.c, k_cos.c, e_rem_pio2.c).
@@ -20,13 +20,13 @@ _S1, _S2, _S3 = -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.9841
 _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10
 _C1, _C2, _C3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
 _C4, _C5, _C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
-_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and taking it away rounds to the nearest integer
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to the nearest integer
 
 
 def cos_sin_rows(out: np.ndarray, scale: float) -> None:
     """out[i] = scale [cos(p), sin(p)], in place: p is the first half of row i. Shape (n, 2 m), C-contiguous.
 
-    Within 2e-16 of the exact values in double precision; numpy's where some |p| is beyond `LARGEST`.
+    Within 2e-16 of the exact values in double precision; numpy's if some |p| is above `LARGEST`.
     """
     m = out.shape[1] // 2
     first = out[:, :m]
@@ -41,7 +41,7 @@ def cos_sin_rows(out: np.ndarray, scale: float) -> None:
 def cos_rows(out: np.ndarray, scale: float) -> None:
     """out = scale cos(out), in place, C-contiguous with two axes; as `cos_sin_rows`.
 
-    In single precision numpy's, which are faster where no sine is wanted.
+    In single precision numpy's are used, which are faster without sines.
     """
     if out.dtype == np.float64 and _in_range(out):
         _cos_rows(out, scale)

@@ -16,13 +16,13 @@ from graphrf._base.threads import ordered_map, thread_count
 from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
-"""Of the projections of a block of rows: they should stay in a core's cache."""
+"""Bytes of the projections of a block of rows, which should fit into a core's cache."""
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A scikit-learn transformer from points of R^d to features.
 
-    A subclass draws what it needs in `_prepare` and says in `_write` and `_tensor` how rows become features.
+    A subclass draws frequencies in `_prepare`, and computes features in `_write` (numpy) and `_tensor` (torch).
     """
 
     n_features_in_: int
@@ -30,15 +30,15 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @abstractmethod
     def _prepare(self, dimension: int) -> None:
-        """Check the settings and draw what the features need, for points of R^d."""
+        """Validate the settings and draw the features for points of R^d."""
 
     @abstractmethod
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Features of a block of rows into `out`."""
+        """Write the features of a block of rows, in lengthscales, into `out`."""
 
     @abstractmethod
     def _tensor(self, x: Any) -> Any:
-        """Features of a tensor of shape (..., d), with gradients."""
+        """Features of a tensor of points in lengthscales, shape (..., d), with gradients."""
 
     @property
     @abstractmethod
@@ -59,14 +59,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         TypeError, ValueError
-            If a setting or `X` cannot be used.
+            If a setting or `X` is invalid.
         """
         if is_tensor(X):
             self.n_features_in_ = finite_tensor("X", X).shape[-1]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
-            validate_data(self, checks.plain("X", X), dtype=[np.float64, np.float32])
+            validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32])
         self._prepare(self.n_features_in_)
         return self
 
@@ -90,13 +90,21 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         if is_tensor(X):
+            import torch
+
             tensor = finite_tensor("X", X, self.n_features_in_)
             self._check_lengthscale(str(tensor.dtype), finfo(tensor))
-            return self._tensor(tensor)
-        x = validate_data(self, checks.plain("X", X), dtype=[np.float64, np.float32], reset=False)
+            scale = torch.as_tensor(self.lengthscale_, dtype=tensor.dtype, device=tensor.device)
+            return self._tensor(tensor / scale)
+        x = validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False)
         self._check_lengthscale(str(x.dtype), finfo(x))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
-        in_blocks(self._write, x, out, thread_count(getattr(self, "n_threads", None)))
+        lengthscale = self.lengthscale_.astype(x.dtype)
+
+        def write(rows: np.ndarray, features: np.ndarray) -> None:
+            self._write(rows / lengthscale, features)
+
+        in_blocks(write, x, out, thread_count(getattr(self, "n_threads", None)))
         return out
 
     def _check_lengthscale(self, dtype: str, info: Any) -> None:
@@ -109,7 +117,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        # A seed that is drawn anew at every fit gives other features.
+        # Without a seed, every fit draws other features.
         tags.non_deterministic = getattr(self, "seed", 0) is None
         return tags
 
@@ -117,10 +125,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 def in_blocks(
     write: Callable[[np.ndarray, np.ndarray], None], x: np.ndarray, out: np.ndarray, n_threads: int
 ) -> None:
-    """Fill `out` block by block of rows on threads: the same bits on any number of them."""
+    """Fill `out` by blocks of rows on threads, with the same bits for any number of threads."""
     rows = max(16, _BLOCK_BYTES // max(1, out.shape[1] * out.itemsize))
     starts = range(0, x.shape[0], rows)
-    # One thread of BLAS a block: its result would depend on how many there are.
+    # One thread of BLAS for each block, since its result depends on their number.
     with blas_threads(1):
         for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
             pass

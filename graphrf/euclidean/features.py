@@ -24,7 +24,7 @@ class FourierFeatures(FeatureMap):
         \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
     with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and
-    for the same number of columns less variance wherever k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
+    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class FourierFeatures(FeatureMap):
     Attributes
     ----------
     frequencies_ : Frequencies
-        For lengthscale 1.
+        At lengthscale 1.
     kernel_ : StationaryKernel
     lengthscale_ : ndarray, shape () or (d,)
     phases_ : ndarray, shape (m,)
@@ -60,7 +60,7 @@ class FourierFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        In `fit`, if a setting cannot be used.
+        In `fit`, if a setting is invalid.
 
     Notes
     -----
@@ -131,7 +131,7 @@ class FourierFeatures(FeatureMap):
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
         m = self.frequencies_.shape[0]
-        self.frequencies_.project(x / self.lengthscale_.astype(x.dtype), out[:, :m])
+        self.frequencies_.project(x, out[:, :m])
         if self._phased:
             out += self.phases_.astype(x.dtype)
             cos_rows(out, (2 / m) ** 0.5)
@@ -141,11 +141,9 @@ class FourierFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        from graphrf.euclidean.paired import paired
+        from graphrf.euclidean.tensors import paired
 
-        projected = self.frequencies_.project(
-            x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
-        )
+        projected = self.frequencies_.project(x)
         if self._phased:
             phases = torch.as_tensor(self.phases_, dtype=x.dtype, device=x.device)
             return torch.cos(projected + phases) * (2 / projected.shape[-1]) ** 0.5
@@ -161,31 +159,20 @@ class LaplaceFeatures(FeatureMap):
     ----------
     n_frequencies : int
         m, the number of columns; with `antithetic` it must be even, and includes the negatives.
-    directions, norms : str, NormCoupling or None
-        See `FourierFeatures`.
     antithetic : bool
         Add -w for each w, the second frequency with the least variance.
-    lengthscale : float or array_like, shape (d,)
-        Positive; one for all coordinates, or one for each.
-    seed : int or None
-        None draws one in every `fit`, which `seed_` records.
-    n_threads : int, optional
-        Default: the cores that the process may use. The result does not depend on it.
+    directions, norms, lengthscale, seed, n_threads
+        See `FourierFeatures`.
 
     Attributes
     ----------
-    frequencies_ : Frequencies
-        For lengthscale 1.
-    kernel_ : StationaryKernel
-    lengthscale_ : ndarray, shape () or (d,)
-    seed_ : int
-    n_features_in_ : int
-        d.
+    frequencies_, kernel_, lengthscale_, seed_, n_features_in_
+        See `FourierFeatures`.
 
     Raises
     ------
     TypeError, ValueError
-        In `fit`, if a setting cannot be used.
+        In `fit`, if a setting is invalid.
 
     Notes
     -----
@@ -254,17 +241,15 @@ class LaplaceFeatures(FeatureMap):
         )
 
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
-        scaled = x / self.lengthscale_.astype(x.dtype)
-        self.frequencies_.project(scaled, out)
-        out -= self._common(scaled)
+        self.frequencies_.project(x, out)
+        out -= self._common(x)
         np.exp(out, out=out)
 
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        scaled = x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
-        return torch.exp(self.frequencies_.project(scaled) - self._common(scaled))
+        return torch.exp(self.frequencies_.project(x) - self._common(x))
 
-    def _common(self, scaled: Any) -> Any:
+    def _common(self, x: Any) -> Any:
         """|x|^2 + log(m) / 2 of every row: within the exponent, since exp(w.x) alone may overflow."""
-        return (scaled * scaled).sum(-1)[..., None] + 0.5 * float(np.log(self.frequencies_.shape[0]))
+        return (x * x).sum(-1)[..., None] + 0.5 * float(np.log(self.frequencies_.shape[0]))

@@ -14,7 +14,7 @@ from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 # Taylor series of alpha, beta and gamma / theta^3 in theta^2. The closed forms lose three powers of theta to
 # cancellation; below 1/2 these terms are exact to rounding, and above it the closed forms keep 13 digits.
 _SERIES_BELOW = 0.5
-# The weights fall as 1 / theta; the cube of what is larger leaves float64.
+# The weights decrease like 1 / theta; cubes of larger numbers overflow.
 _LARGEST = 1e100
 _ALPHA = (4 / 3, -2 / 15, 1 / 210, -1 / 11_340, 1 / 997_920, -1 / 129_729_600, 1 / 23_351_328_000)
 _BETA = (
@@ -180,14 +180,13 @@ def filon_kernel(
 
     Notes
     -----
-    There is no feature map behind it: the weights depend on t through theta = h t, so the sum does not factor
-    into a function of x times one of x', and the matrix over a set of points need not be positive
-    semi-definite.
+    It has no feature map: the weights depend on t through theta = h t, so the sum does not factor into a function
+    of x times one of x', and the matrix over a set of points need not be positive semi-definite.
 
     At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is better:
-    parabolas have an error of order h^4, and the sum of equidistant values of a smooth density that has decayed
-    at both ends a far smaller one. Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 against
-    2.0e-9. From pi/h on Simpson's rule repeats the kernel, and Filon's decays.
+    parabolas have an error of order h^4, sums of equidistant values of a smooth decaying density a far smaller one
+    (Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 and 2.0e-9). From pi/h on Simpson's rule is
+    periodic, and Filon's decays.
 
     Cost: O(n_nodes) time and numbers for each entry of `t`.
 

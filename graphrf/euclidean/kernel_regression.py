@@ -40,8 +40,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     kernel : str or StationaryKernel
         The exact kernel: "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float or array_like of shape (d,)
-        Of the exact kernel, l > 0 in the units of x. With `features` both stay at their defaults: a feature map
-        has its own kernel and lengthscale (`features__lengthscale` in searches).
+        Lengthscale of the exact kernel, l > 0 in the units of x. With `features` kernel and lengthscale keep their
+        defaults, since a feature map has its own (`features__lengthscale` in searches).
 
     Attributes
     ----------
@@ -61,18 +61,16 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     TypeError, ValueError
-        From `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
+        In `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
         kernel or a lengthscale, if shapes do not match, if an entry or a feature is not finite, or if a later
-        batch holds an unknown label.
+        batch has an unknown label.
 
     Notes
     -----
-    A kernel mass cannot be negative, but its estimate by Fourier features can; it then counts as 0. If no class
-    has positive mass, as far from all data, where positive features underflow, the probabilities are the classes'
-    shares of the training points. The predicted class always has the largest probability, and the largest
-    estimated mass if any is positive.
-
-    If all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
+    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
+    from all data, where positive features underflow, the probabilities are the classes' shares of the training
+    points. The predicted class has the largest probability, and the largest estimated mass if any is positive. If
+    all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
     Gaussian kernel.
 
     Cost with features: n m operations beyond the features themselves to fit, m C to predict one point, and m C
@@ -111,8 +109,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         self.lengthscale = lengthscale
 
     def fit(self, X: Any, y: Any) -> KernelRegressionClassifier:
-        """Learn from points of shape (n, d) and labels of shape (n,); earlier training data are forgotten."""
-        return self._learn(X, y, classes=None, anew=True)
+        """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training data."""
+        return self._learn(X, y, classes=None, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelRegressionClassifier:
         """Add a batch of points and labels to the earlier ones.
@@ -132,17 +130,17 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         Notes
         -----
         Batches give the sums of the whole data set up to rounding. A feature map that depends on more of the data
-        than its dimension, such as `sklearn.kernel_approximation.Nystroem`, sees the first batch only.
+        than its dimension, such as `sklearn.kernel_approximation.Nystroem`, is fitted to the first batch only.
         """
-        return self._learn(X, y, classes=classes, anew=not hasattr(self, "classes_"))
+        return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in `classes_`."""
         check_is_fitted(self, "classes_")
-        x = validate_data(self, checks.plain("X", X), reset=False, dtype=(np.float64, np.float32))
+        x = validate_data(self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32))
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
-        # A sum of the largest doubles or of subnormal ones must not spoil the shares.
+        # Scaling avoids overflow of sums of the largest doubles, and loss of digits of subnormal ones.
         largest = mass.max(axis=1)
         empty = largest == 0
         mass[empty] = self.class_count_
@@ -154,13 +152,17 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _learn(self, X: Any, y: Any, *, classes: Any, anew: bool) -> KernelRegressionClassifier:
+    def _learn(self, X: Any, y: Any, *, classes: Any, fresh: bool) -> KernelRegressionClassifier:
         self._check_parameters()
         x, labels = validate_data(
-            self, checks.plain("X", X), checks.plain("y", y), reset=anew, dtype=(np.float64, np.float32)
+            self,
+            checks.to_array_like("X", X),
+            checks.to_array_like("y", y),
+            reset=fresh,
+            dtype=(np.float64, np.float32),
         )
         check_classification_targets(labels)
-        if anew:
+        if fresh:
             # Attributes of an earlier fit with other parameters would be stale.
             for name in ("class_sums_", "features_", "X_", "y_"):
                 self.__dict__.pop(name, None)
@@ -181,7 +183,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self._add(x, codes)
         except BaseException:
-            if anew:  # nothing was learned
+            if fresh:  # nothing was learned
                 del self.classes_, self.class_count_
             raise
         self.class_count_ += np.bincount(codes, minlength=self.classes_.size)

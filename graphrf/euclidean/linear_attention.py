@@ -1,23 +1,21 @@
 r"""Attention by features, in time linear in the length: the causal and the full product.
 
 A kernel written as a sum over m positive features, A_ij = sum_r p_ir g_jr, makes the output of attention a product
-of thin matrices, sum_j A_ij v_j / sum_j A_ij = p_i (g^T v) / p_i (g^T 1). Only the logarithms of p and g come in
-here, and no product of theirs leaves [0, 1]:
+of thin matrices, sum_j A_ij v_j / sum_j A_ij = p_i (g^T v) / p_i (g^T 1). Here only the logarithms of p and g are
+used, and no product of theirs leaves [0, 1]:
 
 - keys are divided by R_r = max_j g_jr, the largest value of their feature, and queries multiplied by it;
 - each query is then divided by its largest feature, a_i = max_r p_ir R_r.
 
-Both factors cancel between numerator and denominator, so that neither changes the result, nor its gradient: they
-are taken as constants. The feature with p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at
-least 1, however far the logarithms are apart. (A single maximum over all keys and features, as is usual, can leave
-a denominator that underflows.)
+Both factors cancel between numerator and denominator, so they are constants for the gradient. The feature with
+p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at least 1. (With a single maximum over all
+keys and features, as is usual, a denominator may underflow.)
 
-For the causal sum the maximum must run over past keys only, which no single maximum of a feature does.
-Positions go in chunks of `CHUNK`, a masked matrix of weights each, with running sums over the earlier chunks.
-The maximum runs up to the end of the chunk, which serves where no feature varies by more within one than
-floating point can hold, as is usual. Otherwise the positions of a chunk are halved until single ones are left,
-and every pair of halves is a full product, queries of the later half with keys of the earlier one; pieces of a
-query are merged by their a_i.
+For the causal sum the maximum must run over past keys only. Positions are divided into chunks of `CHUNK`, each
+with a masked matrix of weights, and running sums over the earlier chunks. The maximum includes the whole chunk,
+which suffices unless a feature varies within a chunk by more than floating point can hold. In that case the
+positions of a chunk are halved repeatedly, every pair of halves is a full product (queries of the later half with
+keys of the earlier one), and the pieces of a query are merged by their a_i.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ def linear_attention(
     Parameters
     ----------
     log_query : Tensor, shape (..., L, m)
-        Logarithms of the features of the queries, float32 or float64. A constant added to a row changes nothing.
+        Logarithms of the features of the queries, float32 or float64. A constant added to a row has no effect.
     log_key : Tensor, shape (..., S, m)
         Logarithms of the features of the keys; a row of -inf removes a key.
     value : Tensor, shape (..., S, d_v)
     is_causal : bool
         Position i sees the keys 0 to i, as in `torch.nn.functional.scaled_dot_product_attention`.
     chunk : int, a power of two
-        Positions in a chunk of the causal sum. It changes cost, not the result.
+        Positions in a chunk of the causal sum. It affects the cost, not the result.
 
     Returns
     -------
@@ -90,7 +88,7 @@ def _full(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
 
 
 def _block(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
-    """The same through the matrix of weights, which is cheaper for fewer keys than features."""
+    """`_full` through the matrix of weights, which is cheaper for fewer keys than features."""
     shift = _largest(log_key, -2)
     query, log_scale = _scaled(log_query + shift)
     return query @ (log_key - shift).exp_().mT @ value, log_scale
@@ -100,7 +98,7 @@ def _causal(log_query: Tensor, log_key: Tensor, value: Tensor, chunk: int) -> Pi
     length = log_query.shape[-2]
     size = min(chunk, 1 << (length - 1).bit_length())
     n_chunks = -(-length // size)
-    # Keys past the last query are seen by none.
+    # Keys after the last query are not used.
     log_query = _filled(log_query, n_chunks * size, 0.0)
     log_key = _filled(log_key[..., :length, :], n_chunks * size, -torch.inf)
     value = _filled(value[..., :length, :], n_chunks * size, 0.0)
@@ -120,7 +118,7 @@ def _close(log_key: Tensor) -> bool:
     """True if no feature of a chunk varies so much that its quotients to the largest underflow."""
     log_key = log_key.detach()
     least = log_key.masked_fill(log_key == -torch.inf, torch.inf).amin(-2, keepdim=True)
-    # Seven tenths of what the exponent can hold: room for the sum over features, whose largest is 1.
+    # Seven tenths of the exponent's range, with room for the sum over features, whose largest is 1.
     limit = -0.7 * math.log(torch.finfo(log_key.dtype).tiny)
     return bool((_largest(log_key, -2) - least < limit).all())
 
@@ -128,14 +126,14 @@ def _close(log_key: Tensor) -> bool:
 def _by_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """Queries with the keys that are not later; shapes (..., chunks, positions, columns).
 
-    Keys of a chunk are divided by the largest value so far of their feature, this chunk included. Where that is an
-    earlier key's, all queries of the chunk see it; where it is the chunk's own, no key of it is far below.
+    Keys of a chunk are divided by the largest value so far of their feature, including this chunk. If that is an
+    earlier key's, all queries of the chunk see it; if it is the chunk's own, no key of it is far below.
     """
     reached = _largest(log_key, -2).cummax(-3).values
     query, log_scale = _scaled(log_query + reached)
     key = (log_key - reached).exp_()
-    # Sums over earlier chunks, brought to the scale of each; nothing comes after the last. Indexing in place of
-    # `unbind` would make the gradient quadratic in the number of chunks: each index fills a tensor of all of them.
+    # Sums over earlier chunks at the scale of each; the last one has none after it. Indexing in place of `unbind`
+    # would make the gradient quadratic in the number of chunks, since each index fills a tensor of all of them.
     kept = (reached[..., :-1, :, :] - reached[..., 1:, :, :]).exp_().mT
     sums = [torch.zeros_like(value[..., 0, :1, :]) * key[..., 0, :1, :].mT]
     for own, factor in zip((key.mT @ value)[..., :-1, :, :].unbind(-3), kept.unbind(-3), strict=True):
@@ -144,7 +142,7 @@ def _by_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
 
 
 def _by_halves(log_query: Tensor, log_key: Tensor, value: Tensor, size: int) -> Piece:
-    """The same for features that vary by any amount, `size` positions a chunk."""
+    """`_by_chunks` for features that vary by any amount, with `size` positions a chunk."""
     weight, log_scale = _scaled(log_query + log_key)  # each position with itself
     piece: Piece = weight.sum(-1, keepdim=True) * value, log_scale
     half = 1
@@ -199,10 +197,10 @@ def _filled(x: Tensor, length: int, fill: float) -> Tensor:
 
 
 def _largest(x: Tensor, dim: int) -> Tensor:
-    """Maxima as constants; finite where all keys are taken out, so that no difference of infinities arises."""
+    """Maxima as constants; finite if all keys are removed, so that no difference of infinities arises."""
     return x.detach().amax(dim, keepdim=True).clamp(min=_lowest(x.dtype))
 
 
 def _lowest(dtype: torch.dtype) -> float:
-    # A fourth of the range: sums of such a maximum and a logarithm of a feature stay finite.
+    # A quarter of the range: sums of such a maximum and a logarithm of a feature stay finite.
     return torch.finfo(dtype).min / 4

@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.paired import paired
+from graphrf.euclidean.tensors import paired
 
 
 class _RandomFeatures(nn.Module):
@@ -23,11 +23,11 @@ class _RandomFeatures(nn.Module):
     frequencies: Tensor
     log_lengthscale: Tensor
 
-    # The transformer whose numbers these are.
+    # The transformer that draws the frequencies.
     _transformer: type[FourierFeatures] | type[LaplaceFeatures]
 
     def _begin(self, features: Any, train_frequencies: bool) -> None:
-        """Take over frequencies and lengthscale of fitted features."""
+        """Copy frequencies and lengthscale of fitted features."""
         if not isinstance(features, self._transformer):
             raise checks.type_error(
                 "features", f"must be fitted {self._transformer.__name__}, got {checks.describe(features)}"
@@ -45,6 +45,23 @@ class _RandomFeatures(nn.Module):
         else:
             self.register_buffer("frequencies", matrix)
 
+    @classmethod
+    def from_features(cls, features: Any, *, train_frequencies: bool = False) -> Self:
+        """The module of fitted features, with their frequencies, lengthscale and, if there are any, phases.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from graphrf.euclidean.features import FourierFeatures
+        >>> x = torch.linspace(0, 1, 6).reshape(3, 2)
+        >>> features = FourierFeatures(16, seed=0).fit(x)
+        >>> bool(torch.allclose(FourierModule.from_features(features)(x), features.transform(x), atol=1e-5))
+        True
+        """
+        module = cls.__new__(cls)
+        module._begin(features, train_frequencies)
+        return module
+
     @property
     def lengthscale(self) -> Tensor:
         """exp(log_lengthscale), shape () or (d,)."""
@@ -61,7 +78,7 @@ class _RandomFeatures(nn.Module):
             raise checks.type_error(
                 "x", f"must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast one of them"
             )
-        # Three digits of W x would leave its cosine, or its exponential, none.
+        # A projection W x of three digits would leave its cosine, or exponential, none.
         working = torch.promote_types(dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
             scaled = x.to(working) / self.log_lengthscale.to(working).exp()
@@ -95,7 +112,7 @@ class FourierModule(_RandomFeatures):
     lengthscale : float or array_like, shape (d,)
         Initial value; `log_lengthscale` is a parameter of this shape.
     train_frequencies : bool
-        Whether W is a parameter or a buffer.
+        True makes W a parameter, False a buffer.
     seed : int, optional
 
     Attributes
@@ -109,15 +126,14 @@ class FourierModule(_RandomFeatures):
     Raises
     ------
     TypeError, ValueError
-        For settings out of range; for x of another dimension or a wider dtype.
+        If settings are out of range, or x has another dimension or a wider dtype.
 
     Notes
     -----
     Cost: O(n m d) time for n points.
 
     dtype: torch's default at construction; `.double()`, `.to(device)` as usual. The features have the module's
-    dtype. Points of a narrower type are widened to it, and nothing is computed in less than float32, under
-    autocast too.
+    dtype. Points of a narrower type are widened, and computations use at least float32, also under autocast.
 
     Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 3.
@@ -155,23 +171,6 @@ class FourierModule(_RandomFeatures):
         )  # fmt: skip
         self._begin(_fitted(features, dimension), train_frequencies)
 
-    @classmethod
-    def from_features(cls, features: FourierFeatures, *, train_frequencies: bool = False) -> Self:
-        """The module of fitted `FourierFeatures`, with their frequencies, phases and lengthscale.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from graphrf.euclidean.features import FourierFeatures
-        >>> x = torch.linspace(0, 1, 6).reshape(3, 2)
-        >>> features = FourierFeatures(16, seed=0).fit(x)
-        >>> bool(torch.allclose(FourierModule.from_features(features)(x), features.transform(x), atol=1e-5))
-        True
-        """
-        module = cls.__new__(cls)
-        module._begin(features, train_frequencies)
-        return module
-
     def _begin(self, features: FourierFeatures, train_frequencies: bool) -> None:
         super()._begin(features, train_frequencies)
         phases = getattr(features, "phases_", None)
@@ -192,33 +191,27 @@ class LaplaceModule(_RandomFeatures):
 
     Parameters
     ----------
-    dimension : int
-        d.
     n_frequencies : int
         m, including the negatives with `antithetic`.
     directions, norms, antithetic : optional
         The distribution of the frequencies, as for `LaplaceFeatures`.
-    lengthscale : float or array_like, shape (d,)
-        Initial value; `log_lengthscale` is a parameter of this shape.
-    train_frequencies : bool
-        Whether W is a parameter or a buffer.
-    seed : int, optional
+    dimension, lengthscale, train_frequencies, seed
+        See `FourierModule`.
 
     Attributes
     ----------
-    log_lengthscale : Parameter, shape () or (d,)
-    frequencies : Tensor, shape (m, d)
+    log_lengthscale, frequencies
+        See `FourierModule`.
 
     Raises
     ------
     TypeError, ValueError
-        For settings out of range; for x of another dimension or a wider dtype.
+        If settings are out of range, or x has another dimension or a wider dtype.
 
     Notes
     -----
-    Cost: O(n m d) time for n points. Centre x: the variance grows with exp(|x + y|^2 / l^2).
-
-    dtype: as for `FourierModule`.
+    Cost: O(n m d) time for n points. Centre x: the variance grows with exp(|x + y|^2 / l^2). dtype: see
+    `FourierModule`.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers"; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eq. 4.
@@ -251,18 +244,11 @@ class LaplaceModule(_RandomFeatures):
         )  # fmt: skip
         self._begin(_fitted(features, dimension), train_frequencies)
 
-    @classmethod
-    def from_features(cls, features: LaplaceFeatures, *, train_frequencies: bool = False) -> Self:
-        """The module of fitted `LaplaceFeatures`, with their frequencies and lengthscale."""
-        module = cls.__new__(cls)
-        module._begin(features, train_frequencies)
-        return module
-
     def _readout(self, x: Tensor, frequencies: Tensor) -> Tensor:
         common = x.square().sum(-1, keepdim=True) + 0.5 * math.log(frequencies.shape[0])
         return (x @ frequencies.T - common).exp()
 
 
 def _fitted(features: Any, dimension: int) -> Any:
-    """Features drawn for points of a dimension: `fit` looks at nothing else."""
+    """Features drawn for points of a dimension, since `fit` needs nothing else."""
     return features.fit(np.zeros((1, checks.integer("dimension", dimension, low=1))))

@@ -1,9 +1,9 @@
 r"""Exact means of products of two coupled random features, by quadrature and series.
 
-A pair of frequencies has norms a, b and a fixed cosine c between their directions, or independent directions
-(c is None). Its norms are independent, "opposite" (u and 1 - u, negative monotone) or "equal". Every estimator
-variance of `theory` is a sum of such pairs. All of this is float64. Absolute errors are below 1e-10, near
-1e-14 for most, but for Matern kernels in two dimensions: there they reach 1e-5 (nu = 1/2) and 1e-8.
+A pair of frequencies has norms a, b and a fixed cosine c between their directions, or independent directions (c is
+None). Its norms are independent, "opposite" (u and 1 - u, negative monotone) or "equal". Every estimator variance
+of `theory` is a sum over such pairs. Absolute errors in float64 are below 1e-10, mostly near 1e-14, except for
+Matern kernels in two dimensions: 1e-5 (nu = 1/2) and 1e-8.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def laplace_pair(v: float, dimension: int, cosine: float | None, norms: str) -> 
     if norms == "equal" and cosine is not None:
         return (1 + cosine) * v * v  # w_i + w_j is sqrt(2 + 2c) times a Gaussian vector
     gaussian = StationaryKernel("gaussian", None)
-    # The product grows like exp(2 v r), which moves the mass of the integrand outwards by up to 2 v.
+    # The product grows like exp(2 v r), which shifts the mass of the integrand outwards by up to 2 v.
     a, b, log_weight = _coupled_norms(gaussian, dimension, norms, top=np.sqrt(dimension) + 2 * v + 12)
     if cosine is None:
         terms = log_sphere_mean((a * v / 2) ** 2, dimension) + log_sphere_mean((b * v / 2) ** 2, dimension)
@@ -63,14 +63,14 @@ def _both(cosine: float) -> tuple[float, ...]:
 
 
 def resultant_square(a: np.ndarray, b: np.ndarray, cosine: float) -> np.ndarray:
-    """|w_i + w_j|^2, by the law of cosines; never below 0, as rounding at antiparallel directions could be."""
+    """|w_i + w_j|^2, by the law of cosines; not below 0 after rounding at antiparallel directions."""
     return np.maximum((a - b) ** 2 + 2 * a * b * (1 + cosine), 0.0)
 
 
 def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
     r"""E[cos(x t)] for one coordinate t of a uniform point of the unit sphere, 0F1(; d/2; -x^2/4), d >= 2.
 
-    A Bessel function of the first kind; its power series where the Bessel function would underflow.
+    It is computed as a Bessel function of the first kind, or by its power series if that would underflow.
     """
     half = dimension / 2
     x = np.asarray(x, dtype=np.float64)
@@ -82,7 +82,7 @@ def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
     small = ~bessel
     s = -((x[small] / 2) ** 2)
     term, total = np.ones_like(s), np.ones_like(s)
-    # Terms are at most (x^2 / 2d)^k / k!; where the series is needed, that ratio is below 2 for d up to 1000.
+    # Terms are at most (x^2 / 2d)^k / k!, with a ratio below 2 for d up to 1000 where the series is needed.
     for k in range(1, 80):
         term = term * s / (k * (half + k - 1))
         total += term
@@ -172,7 +172,7 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
 def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
     """1F1(d; d/2; -y) for y >= 0, by Kummer's relation exp(-y) 1F1(-d/2; d/2; y), to an absolute 1e-15 or so.
 
-    The terms of exp(-y) times the series are at most 1. From y = 100 on, the asymptotic expansion.
+    The terms of exp(-y) times the series are at most 1. From y = 100 on, the asymptotic expansion is used.
     """
     half = dimension / 2
     y = np.asarray(y, dtype=np.float64)
@@ -189,7 +189,7 @@ def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
 
 
 def _confluent_far(half: float, y: np.ndarray) -> np.ndarray:
-    # 1/Gamma(-d/2) is 0 for even d, where only terms below exp(-y/2) are left; for large odd d it is negligible.
+    # 1/Gamma(-d/2) is 0 for even d, where only terms below exp(-y/2) remain; for large odd d it is negligible.
     if half == int(half) or half > 10:
         return np.zeros_like(y)
     term = special.gamma(half) * special.rgamma(-half) * y ** (-2 * half)

@@ -44,7 +44,7 @@ class QuadratureFeatures(FeatureMap):
     Attributes
     ----------
     frequencies_ : Frequencies
-        w at lengthscale 1, shape (m, d): one of each pair +-w; the origin first where n_nodes is odd, which has no
+        w at lengthscale 1, shape (m, d): one of each pair +-w; if n_nodes is odd, first the origin, without a
         sine.
     weights_ : ndarray, shape (m,)
         a.
@@ -56,13 +56,13 @@ class QuadratureFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        In `fit`, if a setting cannot be used or there are more than 4 columns.
+        In `fit`, if a setting is invalid or there are more than 4 columns.
 
     Warns
     -----
     UserWarning
-        In `transform`, where the nodes are h apart and the points reach over pi/h lengthscales in a coordinate:
-        there the approximation is periodic.
+        In `transform`, if the points reach over pi/h lengthscales in a coordinate for nodes at distances h, since
+        the approximation is periodic.
 
     Notes
     -----
@@ -82,8 +82,8 @@ class QuadratureFeatures(FeatureMap):
 
     For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral densities. The
     rule is then no longer exact for polynomials, and its error falls as a power of n_nodes instead of
-    exponentially. Every error grows with distance in lengthscales; `examples/fourier_decompositions.py` shows
-    where `FourierFeatures` with as many columns do better.
+    exponentially. Every error grows with distance in lengthscales; `examples/fourier_decompositions.py` compares
+    with `FourierFeatures` of as many columns.
 
     Cost of `transform`: O(n d n_nodes^d) time; memory n times the columns, and a block.
 
@@ -138,44 +138,13 @@ class QuadratureFeatures(FeatureMap):
         self.frequencies_ = DenseFrequencies(frequencies)
 
     def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
-        """Compute the nodes for points with as many columns as `X`; the range of `X` is kept for the warning.
-
-        Parameters
-        ----------
-        X : array_like or torch.Tensor, shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a setting or `X` cannot be used.
-        """
+        """Compute the nodes for points with as many columns as `X`, and keep the range of `X` for the warning."""
         super().fit(X)
         self._seen = _range(X)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of points.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d), or torch.Tensor, shape (..., d)
-            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype).
-
-        Returns
-        -------
-        ndarray, shape (n, D), or torch.Tensor, shape (..., D)
-            Same type and dtype as `X`. All cosines come first.
-
-        Raises
-        ------
-        ValueError
-            If the number of columns differs from that in `fit`, or `X` contains NaN or infinity.
-        """
+        """Features of points, all cosines first; see `FourierFeatures.transform` for types, shapes and errors."""
         features = super().transform(X)
         if self._step is not None:
             both = np.concatenate([self._seen, _range(X)])
@@ -191,7 +160,7 @@ class QuadratureFeatures(FeatureMap):
     def _write(self, x: np.ndarray, out: np.ndarray) -> None:
         m = len(self.weights_)
         both = out if self._n_constant == 0 else np.empty((len(x), 2 * m), x.dtype)
-        self.frequencies_.project(x / self.lengthscale_.astype(x.dtype), both[:, :m])
+        self.frequencies_.project(x, both[:, :m])
         cos_sin_rows(both, 1.0)
         if both is not out:  # the origin has no sine
             out[:, :m], out[:, m:] = both[:, :m], both[:, m + self._n_constant :]
@@ -200,15 +169,13 @@ class QuadratureFeatures(FeatureMap):
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        projected = self.frequencies_.project(
-            x / torch.as_tensor(self.lengthscale_, dtype=x.dtype, device=x.device)
-        )
+        projected = self.frequencies_.project(x)
         amplitudes = torch.as_tensor(self._amplitudes, dtype=x.dtype, device=x.device)
         return torch.cat([projected.cos(), projected[..., self._n_constant :].sin()], dim=-1) * amplitudes
 
 
 def _range(points: Any) -> np.ndarray:
-    """Least and greatest coordinates of checked points, shape (2, d); (0, d) if there are none."""
+    """Minima and maxima of valid points, shape (2, d); (0, d) if there are none."""
     if is_tensor(points):
         points = points.detach().double().cpu().numpy()
     array = np.asarray(points, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def floating(name: str, value: Any, dimension: int | None = None) -> Any:
-    """Floating-point points of shape (..., d), as tensor or array; integers are widened, entries not looked at."""
+    """Floating-point points of shape (..., d), as tensor or array; integers are widened, not validated."""
     if is_tensor(value):
         import torch
 
@@ -55,3 +56,10 @@ def finfo(value: Any) -> Any:
 
         return torch.finfo(value.dtype)
     return np.finfo(value.dtype)
+
+
+def paired(projection: Any) -> Any:
+    """[cos p, sin p] / sqrt(m) of a tensor p of shape (..., m); shape (..., 2m), every row of norm 1."""
+    import torch
+
+    return torch.cat([projection.cos(), projection.sin()], -1) / math.sqrt(projection.shape[-1])

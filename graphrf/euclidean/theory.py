@@ -1,8 +1,7 @@
 r"""Exact variances of kernel estimates from coupled random features, for comparison with samples.
 
-Frequencies come in independent blocks of d, and pairs of different blocks are independent. So the mean squared
-error of an estimate from m frequencies is that of one frequency over m, plus the covariances of the pairs within
-blocks over m^2. `pair_means` has the means of such pairs.
+Frequencies come in independent blocks of d. So the mean squared error of an estimate from m frequencies is that of
+one frequency divided by m, plus the covariances of the pairs within blocks divided by m^2 (see `pair_means`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     .. math:: \rho_\theta(v) = \sum_k \frac{v^{2k}}{2^k k!} \frac{(d)_k}{(d/2)_k}
         E_\phi (1 + \sin\phi \cos\theta)^k,
 
-    the density of phi in (0, pi) being proportional to sin(phi)^(d-1). It is exp(v^2) for independent directions.
+    with the density of phi in (0, pi) proportional to sin(phi)^(d-1). It is exp(v^2) for independent directions.
 
     Parameters
     ----------
@@ -39,7 +38,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     Returns
     -------
     ndarray, the shape of `v`
-        Infinite where it exceeds float64.
+        Infinite if it exceeds float64.
 
     Raises
     ------
@@ -48,10 +47,8 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
 
     Notes
     -----
-    The sum over k has positive terms only, taken in logarithms until far past the largest; the mean over phi is a
-    Gauss-Legendre rule of 48 nodes. Cost: O(v^2) terms at each node.
-
-    Source: Reid et al. 2023, "Simplex random features", Eqs. 19, 21, 23 and 24.
+    Cost: O(v^2) terms at each of 48 nodes of a Gauss-Legendre rule. Source: Reid et al. 2023, "Simplex random
+    features", Eqs. 19, 21, 23 and 24.
 
     Examples
     --------
@@ -69,7 +66,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
 def ensemble_conformity(v: Any, frequencies: Any) -> float:
     r"""The RF-conformity of given frequencies: the mean over their pairs of 0F1(; d/2; v^2 |w_i + w_j|^2 / 4).
 
-    This is what a joint random rotation of the frequencies makes of exp((w_i + w_j) . x).
+    It is the mean of exp((w_i + w_j) . x) over a joint random rotation of the frequencies.
 
     Parameters
     ----------
@@ -89,9 +86,8 @@ def ensemble_conformity(v: Any, frequencies: Any) -> float:
 
     Notes
     -----
-    Cost: O(m^2 (d + K)) for a series of K terms, K near v max |w| / 2 plus 40.
-
-    Source: Reid et al. 2023, "Simplex random features", Eq. 12.
+    Cost: O(m^2 (d + K)) for a series of K terms, K near v max |w| / 2 plus 40. Source: Reid et al. 2023, "Simplex
+    random features", Eq. 12.
 
     Examples
     --------
@@ -140,9 +136,8 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
 
     Notes
     -----
-    Cost: 48 nodes of a Gauss-Legendre rule for each r.
-
-    Source: Reid et al. 2023, "Simplex random features", Eqs. 18, 20 and 58.
+    Cost: 48 nodes of a Gauss-Legendre rule for each r. Source: Reid et al. 2023, "Simplex random features", Eqs.
+    18, 20 and 58.
 
     Examples
     --------
@@ -174,15 +169,15 @@ def laplace_mse(
     .. math:: \mathrm{MSE} = \frac{e^{-2|x|^2 - 2|y|^2}}{m^2} \Big( m (e^{2v^2} - e^{v^2})
         + \sum_{i \ne j} (E e^{(w_i + w_j) \cdot (x + y)} - e^{v^2}) \Big),
 
-    the sum over ordered pairs within blocks of d frequencies. Antithetic frequencies, +w and -w, replace
-    exp(w . (x + y)) by the hyperbolic cosine and m by m/2.
+    over ordered pairs within blocks of d frequencies. Antithetic frequencies, +w and -w, replace exp(w . (x + y))
+    by the hyperbolic cosine and m by m/2.
 
     Parameters
     ----------
     x, y : array_like, shapes (d,) or (n, d)
         Points, broadcast against each other.
     n_frequencies : int
-        m, antithetic ones counted too; any number of blocks, the last one may be partial.
+        m, including antithetic ones; any number of blocks, the last one may be partial.
     directions : {"iid", "orthogonal", "simplex"}
     norms : {"iid", "pnc", "pm"}
         Coupling of the norms within each block of d.
@@ -198,8 +193,7 @@ def laplace_mse(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, `n_frequencies` is odd with `antithetic`, or the simplex is asked for in
-        one dimension.
+        If an argument is not as above, `n_frequencies` is odd with `antithetic`, or the simplex has one dimension.
 
     Notes
     -----
@@ -247,9 +241,9 @@ def fourier_mse(
     .. math:: \mathrm{MSE} = \frac{1}{m} \Big( \frac{1 + k(2z)}{2} - k(z)^2 \Big)
         + \frac{1}{m^2} \sum_{i \ne j} (E \cos(w_i \cdot z) \cos(w_j \cdot z) - k(z)^2),
 
-    the sum over ordered pairs within blocks of d frequencies. For orthogonal Gaussian frequencies with
-    independent norms a pair has mean 1F1(d; d/2; -z^2/2). The phased readout adds 1/(2m): with as many columns
-    (twice as many frequencies) it is the worse one wherever k(z)^2 > k(2z)/2.
+    over ordered pairs within blocks of d frequencies. For orthogonal Gaussian frequencies with independent norms a
+    pair has mean 1F1(d; d/2; -z^2/2). The phased readout adds 1/(2m): with as many columns (twice as many
+    frequencies) it is worse wherever k(z)^2 > k(2z)/2.
 
     Parameters
     ----------
@@ -273,12 +267,12 @@ def fourier_mse(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or the simplex is asked for in one dimension.
+        If an argument is not as above, or the simplex has one dimension.
 
     Notes
     -----
     Cost: milliseconds for each distance with the Gaussian kernel, hundredths of a second with Matern kernels.
-    Absolute errors are below 1e-10, but for Matern kernels with d = 2, where they reach 1e-5.
+    Absolute errors are below 1e-10, except for Matern kernels with d = 2, where they reach 1e-5.
 
     Source: Reid et al. 2023, "Simplex random features", Eqs. 26 and 74 to 76; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eqs. 16 to 19 (18 corrected: the second Bessel term is in
@@ -306,7 +300,7 @@ _Pairs = tuple[int, dict[str, int]]
 
 
 def _block_pairs(name: str, n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
-    """Frequencies that are no one's negative, and their ordered pairs within blocks by the coupling of norms."""
+    """Number of frequencies without negatives, and of ordered pairs within blocks by coupling of norms."""
     m = checks.integer(name, n_frequencies, low=1)
     if m % copies:
         raise checks.value_error(name, f"must be even with `antithetic`, got {m}")
@@ -337,7 +331,7 @@ def _laplace_variance(v: float, d: int, cosine: float | None, pairs: _Pairs, ant
 
 
 def _scaled_expm1(a: float, log_scale: float) -> float:
-    """exp(log_scale) (exp(a) - 1), without the overflow of exp(a) alone, or cancellation at small a."""
+    """exp(log_scale) (exp(a) - 1), without overflow of exp(a), or cancellation at small a."""
     return float(np.exp(log_scale) * np.expm1(a) if a < 1 else np.exp(log_scale + a) - np.exp(log_scale))
 
 
@@ -367,7 +361,7 @@ def _cosine(directions: str | float, dimension: int) -> float | None:
 
 
 def _check_angle(cosine: float | None, dimension: int) -> None:
-    """Refuse a fixed angle in one dimension, where two directions are 0 or 180 degrees apart."""
+    """Raise an error for a fixed angle in one dimension, where two directions are 0 or 180 degrees apart."""
     if cosine is not None and dimension == 1:
         raise checks.value_error("directions", "at a fixed angle need a `dimension` of at least 2, got 1")
 

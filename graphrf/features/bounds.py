@@ -8,24 +8,24 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.features.frame import FeatureKernel, Frame
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
+from graphrf.features.sample_info import FeatureKernel, SampleInfo
 
 # Features of a kernel are warned about when their bound on the variance is this many times that without
 # termination; 5 separates harmless lengths (below 2 in practice) from those that ruin a Gaussian process (9, 1e4).
 HEAVY = 5.0
 # ... and when the error of their Gram matrix may exceed this share of the bound of K, (sum_k |f_k|)^2: where the
 # series ends too early, which is a bias of about that size, and where rows are cut, for which the bound is loose.
-# Who asks for kernel.truncation_length(0.01) gets 2 % knowingly.
+# Users of kernel.truncation_length(0.01) accept 2 %.
 _ENDS_EARLY, _CUT = 0.02, 0.1
-# What rounding may do, as a share of sum_k |f_k| or of the mass of a row or column. A float32 is off by 2^-24:
-# the record, the matrix that masses are read from, and the matrix that is used. The rest is for float64.
+# Rounding errors as a share of sum_k |f_k| or of the mass of a row or column: 2^-24 in float32 for the record, the
+# matrix of the masses, and the matrix in use, with a margin for float64.
 _ROUNDING = 2.0**-21
-# The unit roundoff of the powers in the record, and what it may do to K, as a share of its norm, unsaid.
+# Unit roundoff of the powers in the record, and its effect on K that needs no warning, as a share of K's norm.
 _SINGLE = 2.0**-24
 _ROUNDED = 1e-3
-# How to see the error of features whose bound is loose.
+# A way to measure the error of features whose bound is loose.
 _MEASURE = (
     "to measure it, compare features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, "
     "r, r) for some nodes r"
@@ -41,7 +41,7 @@ class TruncationWarning(UserWarning):
 
 
 class CutRows(NamedTuple):
-    """Rows of which a part was cut: the nodes that they belong to, and their record on the host."""
+    """Rows of which a part was cut: their nodes, and their record on the host."""
 
     nodes: np.ndarray
     record: Record
@@ -53,20 +53,20 @@ class CutRows(NamedTuple):
         return self.record.dropped
 
 
-def checked_modulation(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> np.ndarray:
-    """`Frame.modulation`, with warnings where features and kernel do not suit each other."""
-    f = frame.modulation(kernel)
-    for warning in suitability_warnings(frame, kernel, f, cut):
+def checked_modulation(info: SampleInfo, kernel: FeatureKernel, cut: CutRows | None = None) -> np.ndarray:
+    """`SampleInfo.modulation`, with warnings where features and kernel do not suit each other."""
+    f = info.modulation(kernel)
+    for warning in suitability_warnings(info, kernel, f, cut):
         warn(warning)
     return f
 
 
 def suitability_warnings(
-    frame: Frame, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
+    info: SampleInfo, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
 ) -> list[UserWarning]:
-    """The warnings of `checked_modulation`; f is the modulation. What was cut counts if it is given."""
+    """The warnings of `checked_modulation` for a modulation f; `cut` adds the error of rows that were cut."""
     found: list[UserWarning] = []
-    heavy, plain = termination_variance(f, frame.survival)
+    heavy, plain = termination_variance(f, info.survival)
     if heavy > HEAVY * plain:
         found.append(
             HeavyTailWarning(
@@ -76,16 +76,16 @@ def suitability_warnings(
                 "GraphGPRegressor)"
             )
         )
-    if not frame.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
-        size = kernel.modulation_tail(-1, scale=frame.scale) ** 2
-        ended = tail_error(kernel, frame.max_length, frame.scale)
-        bound = ended if cut is None else truncation_error(frame, kernel, cut)
+    if not info.complete or plain == 0:  # all of f may lie beyond the longest walk that ever happens
+        size = kernel.modulation_tail(-1, scale=info.scale) ** 2
+        ended = tail_error(kernel, info.max_length, info.scale)
+        bound = ended if cut is None else truncation_error(info, kernel, cut)
         if cut is not None and bound > _CUT * size:
-            found.append(TruncationWarning(_words(frame, kernel, bound, size, is_cut=True)))
+            found.append(TruncationWarning(_words(info, kernel, bound, size, is_cut=True)))
         elif ended > _ENDS_EARLY * size:
-            found.append(TruncationWarning(_words(frame, kernel, ended, size, is_cut=False)))
-    cancelled = 2 * _SINGLE * kernel.cancellation(frame.scale) if hasattr(kernel, "cancellation") else 0.0
-    if frame.of_powers and cancelled > _ROUNDED:
+            found.append(TruncationWarning(_words(info, kernel, ended, size, is_cut=False)))
+    cancelled = 2 * _SINGLE * kernel.cancellation(info.scale) if hasattr(kernel, "cancellation") else 0.0
+    if info.of_powers and cancelled > _ROUNDED:
         off = f"up to {cancelled:.2g} of its norm" if cancelled < 1 else "more than its norm"
         message = (
             f"the terms of the series of {kernel!r} cancel, and powers are kept in float32: the Gram matrix may "
@@ -98,9 +98,9 @@ def suitability_warnings(
     return found
 
 
-def _words(frame: Frame, kernel: FeatureKernel, error: float, size: float, *, is_cut: bool) -> str:
-    length = frame.max_length
-    what = f"powers up to {length}" if frame.of_powers else f"walks of {length} steps"
+def _words(info: SampleInfo, kernel: FeatureKernel, error: float, size: float, *, is_cut: bool) -> str:
+    length = info.max_length
+    what = f"powers up to {length}" if info.of_powers else f"walks of {length} steps"
     way_out = "raise `max_length` (kernel.truncation_length(tol) gives a sufficient one)"
     off = f"off by up to {error:.3g} in operator norm, K's own being at most {size:.3g}"
     if not is_cut:
@@ -120,44 +120,43 @@ def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, fl
 
 
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K, in operator norm, of walks or a series cut at `length`.
+    """The bound tail (2 A - tail) on the error of K in operator norm if the series ends at `length`.
 
-    A = sum_k |f_k|, and the tail is what of it is beyond.
+    A = sum_k |f_k|, and the tail is the part of this sum beyond `length`.
     """
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)
     return float(tail * (2 * total - tail))
 
 
-def truncation_error(frame: Frame, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
+def truncation_error(info: SampleInfo, kernel: FeatureKernel, cut: CutRows | None = None) -> float:
     """See `Features.truncation_error`."""
-    f = np.abs(frame.modulation(kernel))
-    lost = 0.0 if cut is None else _cut_norm(frame, cut, f)
-    return tail_error(kernel, frame.max_length, frame.scale) + 2 * float(f.sum()) * lost
+    f = np.abs(info.modulation(kernel))
+    lost = 0.0 if cut is None else _cut_norm(info, cut, f)
+    return tail_error(kernel, info.max_length, info.scale) + 2 * float(f.sum()) * lost
 
 
-def row_errors(frame: Frame, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:
+def row_errors(info: SampleInfo, kernel: FeatureKernel, n_rows: int, cut: CutRows | None) -> np.ndarray:
     """See `Features.row_errors`."""
-    f = np.abs(frame.modulation(kernel))
+    f = np.abs(info.modulation(kernel))
     lost = np.zeros(n_rows) if cut is None else np.asarray(cut.dropped @ f)
-    return lost + kernel.modulation_tail(frame.max_length, scale=frame.scale)
+    return lost + kernel.modulation_tail(info.max_length, scale=info.scale)
 
 
-def _cut_norm(frame: Frame, cut: CutRows, f: np.ndarray) -> float:
-    """A bound on the operator norm of what was cut from the rows, f >= 0; rounding to float32 is included.
+def _cut_norm(info: SampleInfo, cut: CutRows, f: np.ndarray) -> float:
+    """A bound on the operator norm of the part that was cut, for f >= 0, with rounding to float32.
 
-    The smaller of the Frobenius norm and Schur's test: |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v for
-    any D >= 0, p > 0. Here D, sum_k f_k W^k without the entries kept, bounds what was cut entry by entry, and
-    p = sqrt(d) (combinatorial: 1), so that W p = p: every row and column of sum_k f_k W^k has the mass sum_k f_k.
-    Rows that are not there would only add to a column's mass.
+    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`: for D >= 0 and p >
+    0, |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v. Here D = sum_k f_k W^k without the entries kept, and W
+    p = p.
     """
     distinct, first = np.unique(cut.nodes, return_index=True)
     if distinct.size < cut.nodes.size:
         cut = CutRows(distinct, cut.record.take(first))
     frobenius = float(np.linalg.norm(cut.dropped @ f))
-    p = frame.degree_roots if frame.degrees is not None else np.ones(frame.n_nodes)
+    p = info.degree_roots if info.degrees is not None else np.ones(info.n_nodes)
     own = p[cut.nodes]
-    kept = feature_matrix(frame, cut.nodes, cut.record, f)
+    kept = feature_matrix(info, cut.nodes, cut.record, f)
     total = float(f.sum())
     by_row, by_column = (
         max(total - (1 - _ROUNDING) * float(mass.min()), 0.0) for mass in (kept @ p / own, kept.T @ own / p)

@@ -1,4 +1,4 @@
-"""The passes over the visits of features on a torch device: those of `loops.py`, by torch operations."""
+"""Passes over the visits of features on a torch device: torch versions of the compiled loops in `loops.py`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from graphrf.features.device_record import DeviceRecord, Part
+    from graphrf.features.device_record import DeviceRecord, RecordPart
 
-# Bins that sums by step are spread over: 512 KB in float64.
+# Bins for sums by step: 512 KB in float64.
 _BINS = 2**16
 
 
 class DegreeRoots(NamedTuple):
-    """sqrt(d), float64, of the nodes that the rows belong to, shape (n,), and of all nodes, shape (N,)."""
+    """sqrt(d), float64, of the nodes of the rows, shape (n,), and of all nodes, shape (N,)."""
 
     rows: Tensor
     nodes: Tensor
@@ -26,7 +26,7 @@ def entry_values(
 ) -> Tensor:
     """Values of the feature matrix, shape (entries,): sqrt(d_i / d_v) times the sum of load_k c over the visits.
 
-    Sums are of float64 in the order of the visits, so that every device gives the bits of `fill_values`.
+    Sums are in float64 in the order of the visits, so that every device gives the bits of `fill_values`.
     """
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
@@ -85,10 +85,9 @@ def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, 
 
 
 def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows, and the entry that stands at each place.
+    """The pattern of the feature matrix by columns: pointer, rows, and the entry at each place.
 
-    Rows ascend within a column. Part by part: entries are sorted by column, stably, and each goes to the next free
-    place of its column.
+    Rows ascend within a column. Each part's entries are sorted stably by column and go to the next free places.
     """
     kind = record.indices.dtype
     pointer = torch.zeros(n_nodes + 1, dtype=torch.int64, device=record.device)
@@ -109,10 +108,10 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each from its first to its last.
+    """Sums of consecutive runs of terms, each in order.
 
-    By rank within a run: first terms, then second ones of the runs that have them, and so on. No two numbers
-    meet, so there are no atomic additions, whose order CUDA leaves open.
+    The first terms of all runs are taken, then the second ones are added, and so on: without atomic additions,
+    whose order CUDA leaves open.
     """
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
@@ -131,7 +130,7 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
     """Sums of terms by bin, int64 numbers below `n_bins`.
 
-    Each of many copies of the bins takes its share of the terms, so that threads of a GPU seldom meet at one.
+    Each of many copies of the bins takes a part of the terms, so that threads of a GPU rarely collide.
     """
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
@@ -139,13 +138,13 @@ def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
     return sums.reshape(copies, n_bins).sum(0)
 
 
-def _ratios(record: DeviceRecord, roots: DegreeRoots, part: Part) -> Tensor:
+def _ratios(record: DeviceRecord, roots: DegreeRoots, part: RecordPart) -> Tensor:
     """sqrt(d_i / d_v) of entries."""
     own = _spread(roots.rows[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
     return own.div_(roots.nodes.index_select(0, record.indices[part.entries]))
 
 
-def _of_visits(values: Tensor, record: DeviceRecord, part: Part) -> Tensor:
+def _of_visits(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the entry of each visit."""
     sizes = record.entry_sizes(part)
     return torch.repeat_interleave(values, sizes, 0, output_size=part.visits.stop - part.visits.start)

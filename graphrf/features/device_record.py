@@ -1,4 +1,4 @@
-"""The record of features as tensors of one torch device: moved there and back, cut into parts, and gathered."""
+"""The record of features as tensors of one torch device."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from graphrf.features.rows import not_sampled
 
 # Visits worked on at once: 128 MB for one float64 of each.
 VISITS_AT_ONCE = 2**24
-# Entries that their pointer counts in int32, at most.
+# Largest number of entries for a pointer in int32.
 _MOST_SHORT = 2**31 - 1
 
 
-class Part(NamedTuple):
+class RecordPart(NamedTuple):
     """Some consecutive rows of a record, with their entries and their visits."""
 
     rows: slice
@@ -31,22 +31,10 @@ class Part(NamedTuple):
 class DeviceRecord:
     """A `graphrf.features.record.Record` in tensors of one device.
 
-    Torch computes little with uint16: such values are kept as the same 16 bits in int16 (`unsigned16` reads them).
+    Torch supports few operations on uint16, so such values are kept as the same bits in int16 (see `unsigned16`).
 
-    Attributes
-    ----------
-    indptr : Tensor, int32 or int64, shape (n + 1,)
-        Where the entries of each row begin.
-    indices : Tensor, of the same type, shape (entries,)
-        The nodes reached.
-    visit_ptr : Tensor, int64, shape (n + 1,)
-        Where the visits of each row begin.
-    visits_per_entry : Tensor, int16 (bits of uint16), shape (entries,)
-    steps : Tensor, int16 (bits of uint16), shape (visits,)
-    counts : Tensor, shape (visits,)
-        int16 (bits of uint16) of walks, float32 of powers.
-    work : Tensor, int64, shape (n,), or None
-    dropped : Tensor, float32, shape (n, steps), or None
+    Attributes are those of `Record`, as tensors: `visits_per_entry`, `steps` and the counts of walks are int16
+    with the bits of uint16, and `visit_ptr` is int64.
     """
 
     indptr: Tensor
@@ -57,7 +45,7 @@ class DeviceRecord:
     counts: Tensor
     work: Tensor | None = None
     dropped: Tensor | None = None
-    _parts: dict[int, list[Part]] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[int, list[RecordPart]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -80,13 +68,13 @@ class DeviceRecord:
         return sum(tensor.nbytes for tensor in self.tensors().values())
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors that are there, by name."""
+        """The tensors that are not None, by name."""
         named = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
     def total_count(self) -> int:
         """The sum of the counts of walks."""
-        # read as int16, a count of 2^15 and more is 2^16 too small
+        # read as int16, a count of at least 2^15 is too small by 2^16
         return int(self.counts.sum(dtype=torch.int64) + (self.counts < 0).sum() * 2**16)
 
     def to(self, device: torch.device) -> DeviceRecord:
@@ -99,10 +87,10 @@ class DeviceRecord:
         """The record as arrays; a copy unless it is on the CPU."""
         return Record(**{name: host_array(tensor) for name, tensor in self.tensors().items()})
 
-    def parts(self, visits_at_once: int) -> list[Part]:
-        """The rows in runs of about so many visits; of one row more, if it has them.
+    def parts(self, visits_at_once: int) -> list[RecordPart]:
+        """The rows in runs of about `visits_at_once` visits, plus at most those of one row.
 
-        Only the limits of the runs go to the host, once for each `visits_at_once`.
+        Only the limits of the runs are copied to the host, once for each `visits_at_once`.
         """
         if visits_at_once not in self._parts:
             marks = torch.arange(0, self.steps.numel(), visits_at_once, device=self.device)
@@ -111,21 +99,21 @@ class DeviceRecord:
             first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
             limits = torch.stack([first, self.indptr[first].long(), self.visit_ptr[first]], 1).tolist()
             self._parts[visits_at_once] = [
-                Part(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
+                RecordPart(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
                 for here, there in pairwise(limits)
             ]
         return self._parts[visits_at_once]
 
-    def entry_sizes(self, part: Part) -> Tensor:
+    def entry_sizes(self, part: RecordPart) -> Tensor:
         """Visits of each entry, int32."""
         return unsigned16(self.visits_per_entry[part.entries])
 
-    def visit_steps(self, part: Part) -> Tensor:
+    def visit_steps(self, part: RecordPart) -> Tensor:
         """Steps of the visits, int32."""
         return unsigned16(self.steps[part.visits])
 
-    def visit_counts(self, part: Part) -> Tensor:
-        """Counts of the visits, float64, new."""
+    def visit_counts(self, part: RecordPart) -> Tensor:
+        """Counts of the visits, as a new float64 tensor."""
         counts = self.counts[part.visits]
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()
 
@@ -165,20 +153,19 @@ def device_record(record: Record, device: torch.device) -> DeviceRecord:
 
 
 class _Writable:
-    """The memory of an array, said to be writable: torch warns of arrays that are not.
+    """The memory of an array, declared writable, since torch warns of read-only arrays.
 
-    To silence that warning is no way out: filters are the process's, and threads that change them in turn leave
-    them changed.
+    The warning is not filtered: filters belong to the process and are not safe to change in threads.
     """
 
     def __init__(self, array: np.ndarray) -> None:
-        self._array = array  # lives as long as what is made of it
+        self._array = array  # keeps the memory alive
         interface = array.__array_interface__
         self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
 def shared(array: np.ndarray) -> Tensor:
-    """An array that nobody writes to as a tensor of the CPU in the same memory, uint16 as int16."""
+    """A read-only array as a tensor of the CPU in the same memory, uint16 as int16."""
     return torch.from_numpy(np.asarray(_Writable(array.view(np.int16) if array.dtype == np.uint16 else array)))
 
 
@@ -191,12 +178,12 @@ def host_array(tensor: Tensor) -> np.ndarray:
 
 
 def unsigned16(bits: Tensor) -> Tensor:
-    """The values, int32, of uint16 that are kept as their bits in int16."""
+    """The int32 values of uint16 that are kept as their bits in int16."""
     return bits.int() & 0xFFFF
 
 
 def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
-    """`graphrf.features.rows.row_numbers` of tensors; both int64 on one device. ValueError if one is missing."""
+    """`graphrf.features.rows.row_numbers` of int64 tensors on one device; ValueError if a node is missing."""
     if not wanted.numel() or not nodes.numel():
         found = torch.zeros_like(wanted)
         missing = torch.ones_like(wanted, dtype=torch.bool)
@@ -210,27 +197,27 @@ def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
 
 
 def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
-    """Row numbers as int64 on a device from a slice, an array or a tensor, negative ones counted from the end."""
+    """Row numbers as int64 on a device from a slice, an array or a tensor; negative ones count from the end."""
     if isinstance(rows, slice):
-        first, behind, step = rows.indices(n_rows)  # torch knows no negative steps
+        first, behind, step = rows.indices(n_rows)  # torch supports no negative steps
         return torch.arange(len(range(first, behind, step)), device=device).mul_(step).add_(first)
     if not isinstance(rows, Tensor):
         rows = torch.from_numpy(np.array(rows))
     rows = rows.to(device)
     if not (rows.is_floating_point() or rows.dtype == torch.bool):
-        rows = rows.long()  # of uint8 torch would make a mask
+        rows = rows.long()  # torch would take uint8 for a mask
     return torch.arange(n_rows, device=device)[rows]
 
 
 def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
-    """Row pointer of the selected rows, joined one after the other, int64."""
+    """Row pointer of the selected rows, concatenated, int64."""
     joined = torch.zeros(rows.numel() + 1, dtype=torch.int64, device=pointer.device)
     joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
     return joined
 
 
 def _places(pointer: Tensor, members: Tensor, joined: Tensor, rows: slice, span: slice) -> Tensor:
-    """Original positions of the elements `span` of joined rows."""
+    """Original positions of the elements `span` of concatenated rows."""
     begin, end = joined[rows], joined[rows.start + 1 : rows.stop + 1]
     shift = torch.repeat_interleave(
         pointer[members].long() - begin, (end - begin).long(), output_size=span.stop - span.start

@@ -11,19 +11,18 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.warn import warn
 
-# Above this share of |K|_F features are warned about.
+# Features are warned about if their error is above this share of |K|_F,
 MUCH = 0.25
-# And above this multiple of K_ii, or of what bounds it, at the node whose diagonal is largest.
+# or their largest diagonal entry above this multiple of K_ii, or of a bound on it.
 _MUCH_AT_NODE = 2.0
-# Columns of a block of random vectors: with as many nodes as four blocks have columns, the error is computed
-# without chance.
+# Columns of a block of random vectors: with at most as many nodes as four blocks have columns, the error is exact.
 _BLOCK = 8
-# The warning is for a factor of two, not for 10 %: a few columns, and products to a thousandth, do.
+# A warning needs the error up to a factor of two: a few columns, and products to a thousandth.
 _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
-# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more where its call does.
+# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call takes more.
 FREE = 3e7
-# The share of sum |f_k| that is left when the Chebyshev series of K ends, roughly.
+# Approximate share of sum |f_k| beyond the end of the Chebyshev series of K.
 _TAIL = 1e-3
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -40,7 +39,7 @@ class Origin:
     Attributes
     ----------
     apply : callable
-        apply(kernel, v, tol=...) = K v on their graph: `graphrf.apply_kernel`, its graph given.
+        apply(kernel, v, tol=...) = K v: `graphrf.apply_kernel` on the graph of the features.
     edges : int
         Non-zero entries of the walk matrix: multiply-adds of one product.
     sampler : Sampler
@@ -58,8 +57,8 @@ class Origin:
     follow: Callable[..., Any] | None = None
 
 
-class Rows(NamedTuple):
-    """Rows whose Gram matrix is judged: their nodes, G x for their Gram matrix G, and its diagonal, if known."""
+class MeasuredRows(NamedTuple):
+    """Nodes of rows, the product x -> G x with their Gram matrix G, and the diagonal of G, if known."""
 
     nodes: np.ndarray
     n_nodes: int
@@ -67,14 +66,14 @@ class Rows(NamedTuple):
     diagonal: Callable[[], np.ndarray] | None
 
 
-def measured(rows: Rows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
+def measured(rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
     """See `Features.relative_error`."""
     exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
     return _sketched(rows.gram, exact, rows.nodes.size, _BLOCK, np.random.default_rng(seed))
 
 
 class Watch:
-    """Warns of a large error, once for each kernel, where finding out costs little beside the call that asks."""
+    """Warns of a large error, once for each kernel, if the estimate costs little beside the call."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, bytes]] = set()
@@ -83,18 +82,18 @@ class Watch:
     def check_diagonal(
         self, nodes: np.ndarray, diagonal: Callable[[], np.ndarray], kernel: Any, f: np.ndarray, scale: float
     ) -> bool:
-        """Warn if the diagonal is larger at a node than any entry of K can be; whether it is."""
+        """Warn if the diagonal is larger at a node than any entry of K can be; True if so."""
         key = repr(kernel), f.tobytes()
         if key not in self._warned and warn_of_diagonal(nodes, diagonal(), kernel, scale):
             self._warned.add(key)
         return key in self._warned
 
     def check(
-        self, rows: Rows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
+        self, rows: MeasuredRows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
     ) -> None:
         """Warn if the error is above a quarter, or the diagonal much too large at the node where it is largest.
 
-        `call_work` is about how many multiply-adds the call takes.
+        `call_work` is the approximate number of multiply-adds of the call.
         """
         key = repr(kernel), f.tobytes()
         if key in self._seen:
@@ -114,7 +113,7 @@ class Watch:
             error = _quick_error(rows, exact, room)
             place, largest = (0, 0.0) if rows.diagonal is None else _largest(rows.diagonal())
             own = float(exact(np.eye(1, rows.nodes.size, place).T)[place, 0]) if largest else 0.0
-        except (ValueError, MemoryError):  # the exact series is too long, or its products too large, to tell
+        except (ValueError, MemoryError):  # the exact series is too long, or its products too large
             return
         if error > MUCH:
             warn(_words(kernel, error), FeatureErrorWarning)
@@ -125,7 +124,7 @@ class Watch:
 
 
 def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale: float) -> bool:
-    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; whether it does."""
+    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; True if so."""
     bound = kernel.modulation_tail(-1, scale=scale) ** 2
     place, largest = _largest(diagonal)
     wrong = largest > _MUCH_AT_NODE * bound
@@ -136,7 +135,7 @@ def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale
 
 
 def _largest(diagonal: np.ndarray) -> tuple[int, float]:
-    """The place of the largest entry, and the entry; 0 where there is none."""
+    """Index and value of the largest entry; 0 and 0.0 for an empty diagonal."""
     if diagonal.size == 0:
         return 0, 0.0
     place = int(np.argmax(diagonal))
@@ -152,8 +151,8 @@ def _diagonal_words(kernel: Any, node: int, found: float, truth: str) -> str:
     )
 
 
-def _quick_error(rows: Rows, exact: Product, room: float) -> float:
-    """The error from as many exact products as there is room for."""
+def _quick_error(rows: MeasuredRows, exact: Product, room: float) -> float:
+    """The error from as many exact products as `room` allows."""
     rng, n = np.random.default_rng(0), rows.nodes.size
     if room >= 4 * _QUICK_BLOCK:
         return _sketched(rows.gram, exact, n, _QUICK_BLOCK, rng)
@@ -174,7 +173,7 @@ def _words(kernel: Any, error: float) -> str:
     )
 
 
-def _restricted(rows: Rows, whole: Product) -> Product:
+def _restricted(rows: MeasuredRows, whole: Product) -> Product:
     """K[S, S] x for the nodes S of the rows, by products with K; nodes may repeat."""
 
     def exact(x: np.ndarray) -> np.ndarray:
@@ -188,9 +187,9 @@ def _restricted(rows: Rows, whole: Product) -> Product:
 def _sketched(estimate: Product, exact: Product, n: int, block: int, rng: np.random.Generator) -> float:
     r"""|G - K|_F / |K|_F from products of the two symmetric matrices with 4 `block` vectors.
 
-    With orthonormal Q, |E|_F^2 = |E Q|_F^2 + |E (I - Q Q^T)|_F^2. Q spans (G - K) S and K S for random signs S,
-    so that the first term holds what a few directions have of either matrix; the second is the mean of
-    |E (I - Q Q^T) z|^2 over other random signs z.
+    With orthonormal Q, |E|_F^2 = |E Q|_F^2 + |E (I - Q Q^T)|_F^2. Q spans (G - K) S and K S for random signs S, so
+    that the first term contains the dominant directions; the second is the mean of |E (I - Q Q^T) z|^2 over other
+    random signs z.
     """
     if n <= 4 * block:
         unit = np.eye(n)
@@ -213,12 +212,12 @@ def _signs(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
 
 
 def _ratio(wrong: float, size: float) -> float:
-    """wrong / size, where nothing at all may be both."""
+    """wrong / size; 0 if both are zero."""
     return wrong / size if size > 0 else (0.0 if wrong == 0 else float("inf"))
 
 
 def no_graph() -> ValueError:
-    """The error of features that were read from a file, or came from another process."""
+    """The error if features from a file or another process are measured without `apply`."""
     return checks.value_error(
         "apply",
         "must be given for features that do not hold their graph, since they come from a file or from another "
@@ -227,7 +226,7 @@ def no_graph() -> ValueError:
 
 
 def cannot_follow() -> ValueError:
-    """The error of such features that are to follow an edit of their graph."""
+    """The error if features from a file or another process are updated."""
     return ValueError(
         "features that come from a file or from another process do not hold their graph, so they cannot follow an "
         "edit of it: sample them anew, graphrf.sample_features"

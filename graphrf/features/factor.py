@@ -14,31 +14,31 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf._base.rows import LINE, aligned_zeros, begins_line, row_shares
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.frame import Frame
 from graphrf.features.loops import step_products
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.pairs import RowPairs
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
 from graphrf.features.rows import product, row_blocks, squared_norms
+from graphrf.features.sample_info import SampleInfo
 
-# Multiply-adds that a thread must have to be worth its start.
+# Fewer multiply-adds are not worth starting a thread.
 _WORTH_THREAD = 25_000_000
-# Runs of rows that F^T y is added up from, at most, and entries of the matrix for each number in a column of them.
+# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their columns.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
-# Blocks of rows of F x for each thread: they even out what rows cost.
+# Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# Bytes of N x p numbers beyond which scattered columns of the matrix are met with panels of one line of the cache.
+# Above so many bytes of N x p numbers, scattered columns of the matrix are multiplied by panels of one cache line.
 _CACHE = 8_000_000
-# Runs of rows, of the most, that a node is reached from where they are scattered: more than this on average.
+# Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
-# Columns of F^T y added up at once where that is not so.
+# Columns of F^T y in a panel otherwise.
 _WIDEST = 32
 
 
 class _Run(NamedTuple):
-    """Rows first .. last - 1 of a matrix, whose columns are low .. high - 1 (without entries, none)."""
+    """Rows first .. last - 1 of a matrix, whose entries are in columns low .. high - 1."""
 
     first: int
     last: int
@@ -58,27 +58,28 @@ class _Run(NamedTuple):
 class FeatureFactor:
     r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
 
-    Products use the sparse matrix of the last modulation, which is kept. The bits of all of them depend neither on
-    the number of threads nor, but for `grad_f`, on the columns beside a column.
+    Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend on the number of
+    threads nor, except for `grad_f`, on the other columns.
 
     Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
-    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns where the reached nodes are scattered; and
-    two panels a thread in `apply_t`, whose runs of rows are added up apart.
+    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached nodes are scattered; and two
+    panels a thread in `apply_t`.
 
     Parameters
     ----------
-    frame : Frame
+    info : SampleInfo
     nodes : ndarray of int64, shape (n,)
-        The nodes that the rows belong to.
+        Nodes of the rows.
     record : Record
-        Of these rows.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
     """
 
-    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, *, n_threads: int | None = None) -> None:
+    def __init__(
+        self, info: SampleInfo, nodes: np.ndarray, record: Record, *, n_threads: int | None = None
+    ) -> None:
         nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
-        self._frame = frame
+        self._info = info
         self._nodes = nodes
         self._record = record
         self._n_threads = n_threads
@@ -89,22 +90,22 @@ class FeatureFactor:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._nodes.setflags(write=False)  # pickle forgets it
+        self._nodes.setflags(write=False)  # pickle drops the flag
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, N)."""
-        return self._nodes.size, self._frame.n_nodes
+        return self._nodes.size, self._info.n_nodes
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        return self._frame.dtype
+        return self._info.dtype
 
     @property
     def max_length(self) -> int:
         """The longest step."""
-        return self._frame.max_length
+        return self._info.max_length
 
     def __repr__(self) -> str:
         return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
@@ -112,16 +113,16 @@ class FeatureFactor:
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
         f = checks.array("f", f, np.float64)
-        last = self._last  # read once and replaced whole: another thread may be doing the same
+        last = self._last  # read once and replaced as a whole, for threads
         if last is None or not np.array_equal(last[0], f):
-            matrix = feature_matrix(self._frame, self._nodes, self._record, f, n_threads=self._n_threads)
+            matrix = feature_matrix(self._info, self._nodes, self._record, f, n_threads=self._n_threads)
             last = f.copy(), matrix
             self._last = last
         return last[1]
 
     def pairs(self) -> RowPairs:
-        """Structure of F F^T and its derivatives that serves any modulation."""
-        return RowPairs(self._frame, self._nodes, self._record, self._n_threads)
+        """Structure of F F^T and its derivatives for any modulation."""
+        return RowPairs(self._info, self._nodes, self._record, self._n_threads)
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
         """F x."""
@@ -134,13 +135,7 @@ class FeatureFactor:
         for part in self._panels(columns):
             threads = self._threads(part.stop - part.start)  # each panel starts its own
             blocks = row_shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
-            panel = columns
-            if self._scattered(columns) and (
-                part.stop - part.start < columns.shape[1] or not begins_line(columns)
-            ):
-                panel = aligned_zeros(n_nodes, part.stop - part.start, columns.dtype)
-                panel[:] = columns[:, part]
-                panel = _read_only(panel)
+            panel = self._aligned(columns, part)
 
             def fill(rows: tuple[int, int], panel: np.ndarray = panel, part: slice = part) -> None:
                 multiply_rows(*rows, *arrays, panel, result, part.start)
@@ -148,6 +143,15 @@ class FeatureFactor:
             for _ in ordered_map(fill, blocks, threads):
                 pass
         return result.reshape(n, *np.shape(x)[1:])
+
+    def _aligned(self, columns: np.ndarray, part: slice) -> np.ndarray:
+        """All columns, or a copy of a part that begins at a cache line if the nodes are scattered."""
+        width = part.stop - part.start
+        if not self._scattered(columns) or (width == columns.shape[1] and begins_line(columns)):
+            return columns
+        panel = aligned_zeros(self.shape[1], width, columns.dtype)
+        panel[:] = columns[:, part]
+        return _read_only(panel)
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """F^T y."""
@@ -160,7 +164,7 @@ class FeatureFactor:
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
-        spare: list[np.ndarray] = []  # fresh memory for every panel would cost as much as filling it
+        spare: list[np.ndarray] = []  # memory for panels is reused: allocation costs as much as filling
 
         def spread(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task
@@ -182,14 +186,14 @@ class FeatureFactor:
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """<y, P_k x> for every k, shape (max_length + 1,), float64."""
-        frame, record = self._frame, self._record
+        info, record = self._info, self._record
         dtype = np.result_type(np.asarray(x).dtype, np.asarray(y).dtype)
         x = checked_columns("x", x, self.shape[1], dtype)
         y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
             raise checks.value_error("y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
-        load = 1.0 / frame.walkers
-        root = frame.degree_roots
+        load = 1.0 / info.walkers
+        root = info.degree_roots
 
         def of_block(rows: tuple[int, int]) -> np.ndarray:
             return np.asarray(
@@ -232,7 +236,7 @@ class FeatureFactor:
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""
         rows = np.asarray(rows)
-        return FeatureFactor(self._frame, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
+        return FeatureFactor(self._info, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
 
     def _threads(self, n_columns: int) -> int:
         """Number of threads worth starting for a product with this many columns."""
@@ -240,7 +244,7 @@ class FeatureFactor:
 
     @cached_property
     def _spans(self) -> list[_Run]:
-        """Runs of rows with about as many entries each, and the columns of the matrix that they reach."""
+        """Runs of rows with about equal numbers of entries, and the columns that they reach."""
         indptr, indices = self._record.indptr, self._record.indices
         runs = []
         for first, last in row_shares(indptr, _MOST_RUNS):
@@ -251,9 +255,9 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """The runs of rows that F^T y is added up from: so many that their panels are small beside the matrix.
+        """The runs of rows of F^T y: as many as keep their panels small beside the matrix.
 
-        They depend on the pattern of the matrix alone, as the bits of F^T y do.
+        They depend only on the pattern of the matrix, as the bits of F^T y do.
         """
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
@@ -261,12 +265,12 @@ class FeatureFactor:
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if the nodes reached by neighbouring rows are scattered, over more numbers than the cache holds."""
+        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache holds."""
         numbers = self.shape[1] * columns.shape[1]
         return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
 
     def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
-        """Columns that are multiplied together: one line of the cache where nodes are scattered."""
+        """Columns that are multiplied together: one cache line if nodes are scattered."""
         n_columns = columns.shape[1]
         width = n_columns if widest is None else widest
         if self._scattered(columns):
@@ -280,14 +284,14 @@ def _reach(runs: list[_Run]) -> int:
 
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """x by rows, shape (n_rows, p), read-only, float32 or float64: what the loops are compiled for."""
+    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled loops require."""
     x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
 
 
 def _require_product(n_rows: int, columns: np.ndarray) -> None:
-    """Raise MemoryError where a product of so many rows with the columns will not fit."""
+    """Raise MemoryError if a product of n_rows rows with the columns does not fit."""
     shape = n_rows, columns.shape[1]
     require_memory(
         float(n_rows) * shape[1] * columns.itemsize, f"a product of shape {shape}", "pass fewer columns at a time"
@@ -295,7 +299,7 @@ def _require_product(n_rows: int, columns: np.ndarray) -> None:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """The array as the loops take what they read: compiled once, for read-only arrays."""
+    """A read-only view, since the loops are compiled for read-only arrays."""
     view = array.view()
     view.setflags(write=False)
     return view

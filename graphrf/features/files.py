@@ -1,4 +1,4 @@
-"""Files of features: settings and arrays, written whole or not at all, and checked when they are read."""
+"""Files of features: settings and arrays, written atomically, and validated when they are read."""
 
 from __future__ import annotations
 
@@ -9,182 +9,196 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, read_record, write_record
 from graphrf._base.files.json_text import is_integer, is_number
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
 from graphrf.features.rows import row_blocks
+from graphrf.features.sample_info import SampleInfo
 
 _FORMAT = "graphrf features 1"
-# What a file holds, in this order; some arrays are not there where `Record` or `Frame` have None.
+# The arrays of a file in this order; those that are None in `Record` or `SampleInfo` are absent.
 ARRAYS = (
     *("nodes", "indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts"),
     *("survival", "degrees", "work", "dropped"),
 )
 _OPTIONAL = ("degrees", "work", "dropped")
-# Values of features, before the modulation multiplies them, whose squares float32 holds. What was sampled stays
-# far below: a walk gets from i to v with a probability of at most d_v / d_i, and to step k with S(k).
+# Largest value before the modulation, whose square float32 holds. Sampled features stay far below it: a walk moves
+# from i to v with a probability of at most d_v / d_i, and reaches step k with S(k).
 _LARGEST_VALUE = 1e18
 _SETTINGS = ("n_nodes", "n_walks", "laplacian", "scale", "complete", "seed", "dtype", "description")
 
 
-def write_features(path: str | os.PathLike[str], frame: Frame, nodes: np.ndarray, record: Record) -> None:
+def write_features(path: str | os.PathLike[str], info: SampleInfo, nodes: np.ndarray, record: Record) -> None:
     """Write features as an .npz file."""
-    arrays = named_arrays(frame, nodes, record)
-    write_record(path, {"format": _FORMAT, **settings_of(frame)}, arrays)
+    arrays = named_arrays(info, nodes, record)
+    write_record(path, {"format": _FORMAT, **settings_of(info)}, arrays)
 
 
-def read_features(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
+def read_features(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
     """Read the parts of `Features` from a file; FileNotFoundError or ValueError if it is missing or damaged."""
     path = checks.path("path", path)
-    with whole_file(path, "Features.save"):
+    with complete_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
         if set(settings) != {"format", *_SETTINGS} or set(stored) - set(ARRAYS):
             raise ValueError("its contents are not those of features")
         arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
-        frame = frame_of(settings, arrays.pop("survival"), arrays.pop("degrees", None), "work" in arrays)
+        info = sample_info(settings, arrays.pop("survival"), arrays.pop("degrees", None), "work" in arrays)
         nodes = arrays.pop("nodes")
         record = Record(**arrays)
-        if not fits(frame, nodes, record):
+        if not fits(info, nodes, record):
             raise ValueError("its arrays are inconsistent")
-        return frame, nodes, record
+        return info, nodes, record
 
 
-def settings_of(frame: Frame) -> dict[str, Any]:
-    """The settings of a frame in types that JSON knows."""
-    return {name: getattr(frame, name) for name in _SETTINGS} | {"dtype": frame.dtype.name}
+def settings_of(info: SampleInfo) -> dict[str, Any]:
+    """The settings in types that JSON knows."""
+    return {name: getattr(info, name) for name in _SETTINGS} | {"dtype": info.dtype.name}
 
 
-def frame_of(
+def sample_info(
     settings: Mapping[str, Any], survival: np.ndarray, degrees: np.ndarray | None, of_powers: bool
-) -> Frame:
-    """The frame of settings that were read; its values are not looked at (see `fits`)."""
+) -> SampleInfo:
+    """`SampleInfo` of settings from a file; `fits` checks the values."""
     known = {name: settings[name] for name in _SETTINGS}
     known |= {"dtype": np.dtype(checks.choice("dtype", known["dtype"], ("float32", "float64")))}
-    return Frame(**known, survival=survival, degrees=degrees, of_powers=of_powers)
+    return SampleInfo(**known, survival=survival, degrees=degrees, of_powers=of_powers)
 
 
-def named_arrays(frame: Frame, nodes: np.ndarray, record: Record) -> dict[str, np.ndarray]:
-    """The arrays of features that are there, by name, in the order of files."""
-    known = {"nodes": nodes, "survival": frame.survival, "degrees": frame.degrees, **record.arrays()}
+def named_arrays(info: SampleInfo, nodes: np.ndarray, record: Record) -> dict[str, np.ndarray]:
+    """The arrays of features that are not None, by name, in the order of files."""
+    known = {"nodes": nodes, "survival": info.survival, "degrees": info.degrees, **record.arrays()}
     return {name: array for name in ARRAYS if (array := known.get(name)) is not None}
 
 
-def fits(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
+def fits(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if settings and arrays are valid for features: types are right, and no index is out of bounds.
 
-    ValueError where only the sizes of numbers are wrong: degrees, counts and survival whose values would overflow.
-    One pass over the arrays, with about a million entries' worth of memory beside them.
+    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow. Cost: one
+    pass over the arrays, with memory for about a million entries.
     """
-    return _are_settings(frame) and _are_shaped(frame, nodes, record) and _are_values(frame, nodes, record)
+    return _are_settings(info) and _are_shaped(info, nodes, record) and _are_values(info, nodes, record)
 
 
-def _are_settings(frame: Frame) -> bool:
+def _are_settings(info: SampleInfo) -> bool:
     return (
-        is_integer(frame.n_nodes, low=1, high=2**32 - 1)
-        and is_integer(frame.n_walks, low=1, high=1 if frame.of_powers else 65_535)
-        and is_integer(frame.seed, low=0, high=2**63 - 1)
-        and is_number(frame.scale, low=np.nextafter(0.0, 1.0), high=np.finfo(np.float64).max)
-        and isinstance(frame.complete, bool)
-        and isinstance(frame.description, dict)
-        and frame.dtype in (np.dtype(np.float32), np.dtype(np.float64))
-        and (frame.laplacian == "combinatorial" or (frame.laplacian == "normalized" and frame.scale == 1))
+        is_integer(info.n_nodes, low=1, high=2**32 - 1)
+        and is_integer(info.n_walks, low=1, high=1 if info.of_powers else 65_535)
+        and is_integer(info.seed, low=0, high=2**63 - 1)
+        and is_number(info.scale, low=np.nextafter(0.0, 1.0), high=np.finfo(np.float64).max)
+        and isinstance(info.complete, bool)
+        and isinstance(info.description, dict)
+        and info.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+        and (info.laplacian == "combinatorial" or (info.laplacian == "normalized" and info.scale == 1))
     )
 
 
-def _are_shaped(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
+def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if the required arrays are present, with the types that loops are compiled for and matching lengths."""
     kinds = {
         "nodes": "i8",
         "visits_per_entry": "u2",
         "steps": "u2",
-        "counts": frame.counts_dtype,
+        "counts": info.counts_dtype,
         "survival": "f8",
         "degrees": "f8",
         "work": "i8",
         "dropped": "f4",
     }
-    if not all(
-        array.dtype == kinds.get(name, array.dtype) and array.flags.c_contiguous
-        for name, array in named_arrays(frame, nodes, record).items()
-    ):
+    named = named_arrays(info, nodes, record)
+    if not all(array.dtype == kinds.get(name, array.dtype) for name, array in named.items()):
         return False
-    n, n_nodes, indptr, indices = nodes.size, frame.n_nodes, record.indptr, record.indices
-    visit_ptr, steps, survival, work = record.visit_ptr, record.steps, frame.survival, record.work
-    narrow = indptr.dtype == np.int32 and max(n_nodes - 1, indices.size) < 2**31
+    n, indptr, work = nodes.size, record.indptr, record.work
+    n_entries, n_visits, length = record.indices.size, record.steps.size, info.survival.size
+    narrow = indptr.dtype == np.int32 and max(info.n_nodes - 1, n_entries) < 2**31
+    shapes = {
+        "nodes": (n,),
+        "indptr": (n + 1,),
+        "visit_ptr": (n + 1,),
+        "indices": (n_entries,),
+        "visits_per_entry": (n_entries,),
+        "steps": (n_visits,),
+        "counts": (n_visits,),
+        "survival": (length,),
+        "degrees": (info.n_nodes,),
+        "work": (n,),
+        "dropped": (n, length),
+    }
     return (
-        nodes.shape == (n,)
+        all(array.flags.c_contiguous and array.shape == shapes[name] for name, array in named.items())
         and (narrow or indptr.dtype == np.int64)
-        and indices.dtype == indptr.dtype
-        and visit_ptr.dtype in (np.int32, np.int64)
-        and indptr.shape == visit_ptr.shape == (n + 1,)
-        and indices.shape == record.visits_per_entry.shape == (indices.size,)
-        and record.counts.shape == steps.shape == (steps.size,)
-        and survival.shape == (survival.size,)
-        and 1 <= survival.size <= 65_535
-        and (frame.degrees is None) == (frame.laplacian == "combinatorial")
-        and (frame.degrees is None or frame.degrees.shape == (n_nodes,))
-        and (work is not None) == frame.of_powers
-        and (work is None or work.shape == (n,))
-        and (record.dropped is None or (work is not None and record.dropped.shape == (n, survival.size)))
+        and record.indices.dtype == indptr.dtype
+        and record.visit_ptr.dtype in (np.int32, np.int64)
+        and 1 <= length <= 65_535
+        and (info.degrees is None) == (info.laplacian == "combinatorial")
+        and (work is not None) == info.of_powers
+        and (record.dropped is None or work is not None)
     )
 
 
-def _are_values(frame: Frame, nodes: np.ndarray, record: Record) -> bool:
+def _are_values(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if arrays of matching lengths hold valid values; rows are checked in blocks, to save memory."""
     indptr, visit_ptr, work = record.indptr, record.visit_ptr, record.work
-    n_nodes, survival, length = frame.n_nodes, frame.survival, frame.survival.size
-    if not (
-        _within(nodes, n_nodes)
+    survival = info.survival
+    return (
+        _within(nodes, info.n_nodes)
         and _are_pointers(indptr, record.indices.size)
         and _are_pointers(visit_ptr, record.steps.size)
         and survival[0] == 1
         and bool((np.diff(survival) <= 0).all() and survival[-1] >= 2.0**-53)
-        and (frame.degrees is None or _above(frame.degrees, np.nextafter(0.0, 1.0)))
+        and (info.degrees is None or _above(info.degrees, np.nextafter(0.0, 1.0)))
         and (work is None or (_within(work, 2**62 // max(nodes.size, 1)) and survival[-1] == 1))
         and (record.dropped is None or _above(record.dropped, 0.0))
+        and all(_is_block(info, nodes, record, *rows) for rows in row_blocks(indptr))
+    )
+
+
+def _is_block(info: SampleInfo, nodes: np.ndarray, record: Record, first: int, last: int) -> bool:
+    """True if the entries and visits of rows first .. last - 1 are valid; ValueError if their values overflow."""
+    indptr, visit_ptr = record.indptr, record.visit_ptr
+    entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
+    columns, sizes = record.indices[entries], record.visits_per_entry[entries]
+    # The ends of each entry's visits; rows and entries must agree on their number.
+    ends = visits.start + np.cumsum(sizes, dtype=np.int64)
+    borders = indptr[first : last + 1] - indptr[first]
+    if not np.array_equal(np.concatenate([[visits.start], ends])[borders], visit_ptr[first : last + 1]):
+        return False
+    steps, counts = record.steps[visits], record.counts[visits]
+    if not (
+        _ascend(columns, borders, info.n_nodes)
+        and _ascend(steps, ends - visits.start, info.survival.size)
+        and _are_counts(info, steps, counts, last - first)
     ):
         return False
-    root, walkers = frame.degree_roots, frame.walkers
+    root, walkers = info.degree_roots, info.walkers
     widest = float(root.max() / root.min()) if root.size else 1.0
-    for first, last in row_blocks(indptr):
-        entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
-        columns, sizes = record.indices[entries], record.visits_per_entry[entries]
-        # Where each entry's visits end; rows and entries must agree on how many there are.
-        ends = visits.start + np.cumsum(sizes, dtype=np.int64)
-        borders = indptr[first : last + 1] - indptr[first]
-        if not np.array_equal(np.concatenate([[visits.start], ends])[borders], visit_ptr[first : last + 1]):
-            return False
-        begins = np.zeros(columns.size + 1, dtype=bool)
-        begins[borders] = True
-        if not (_within(columns, n_nodes) and bool((begins[1:-1] | (np.diff(columns) > 0)).all())):
-            return False
-        walked, found = record.steps[visits], record.counts[visits]
-        begins = np.zeros(walked.size + 1, dtype=bool)
-        begins[ends - visits.start] = True
-        if not (_within(walked, length) and bool((begins[1:-1] | (walked[1:] > walked[:-1])).all())):
-            return False
-        # Every walk begins somewhere, and stands somewhere at every step; powers are finite and not negative.
-        if work is not None:
-            if not _above(found, 0.0):
-                return False
-        elif int(found.max(initial=0)) > frame.n_walks or int(
-            found[walked == 0].sum(dtype=np.int64)
-        ) != frame.n_walks * (last - first):
-            return False
-        bound = widest * float(found.max(initial=0)) / walkers[walked.max(initial=0)]
-        if bound > _LARGEST_VALUE:  # seldom, and then more is to be looked at
-            values = found / walkers[walked]
-            if root.size:
-                ratio = np.repeat(root[nodes[first:last]], np.diff(borders)) / root[columns]
-                values *= np.repeat(ratio, sizes)
-            bound = float(values.max())
-        if bound > _LARGEST_VALUE:
-            raise ValueError(
-                f"its degrees, counts and survival must give values of at most {_LARGEST_VALUE:g}, whose squares "
-                f"float32 holds, got {bound:.3g}"
-            )
+    bound = widest * float(counts.max(initial=0)) / walkers[steps.max(initial=0)]
+    if bound > _LARGEST_VALUE:  # seldom, and then the values themselves are checked
+        values = counts / walkers[steps]
+        if root.size:
+            ratio = np.repeat(root[nodes[first:last]], np.diff(borders)) / root[columns]
+            values *= np.repeat(ratio, sizes)
+        bound = float(values.max())
+    if bound > _LARGEST_VALUE:
+        raise ValueError(
+            f"its degrees, counts and survival must give values of at most {_LARGEST_VALUE:g}, whose squares "
+            f"float32 holds, got {bound:.3g}"
+        )
     return True
+
+
+def _ascend(values: np.ndarray, starts: np.ndarray, end: int) -> bool:
+    """True if values are in [0, end) and ascend strictly between the `starts` of runs."""
+    begins = np.zeros(values.size + 1, dtype=bool)
+    begins[starts] = True
+    return _within(values, end) and bool((begins[1:-1] | (values[1:] > values[:-1])).all())
+
+
+def _are_counts(info: SampleInfo, steps: np.ndarray, counts: np.ndarray, n_rows: int) -> bool:
+    """True if powers are finite and not negative, and all walks of every row start at step 0."""
+    if info.of_powers:
+        return _above(counts, 0.0)
+    started = int(counts[steps == 0].sum(dtype=np.int64))
+    return int(counts.max(initial=0)) <= info.n_walks and started == info.n_walks * n_rows
 
 
 def _are_pointers(pointer: np.ndarray, size: int) -> bool:

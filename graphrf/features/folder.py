@@ -1,4 +1,4 @@
-"""A folder of blocks: what all of them share, and a file for each, written whole or not at all."""
+"""A folder of blocks of features: a file of shared arrays, and a file for each block, written atomically."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import opened, read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, opened, read_record, write_record
+from graphrf._base.files.atomic import cannot_write, exclusive_write
 from graphrf._base.files.json_text import is_integer, parsed
-from graphrf._base.files.whole import cannot_write, exclusive_write
 from graphrf._base.memory import NoRoomError, available_memory
-from graphrf.features.files import fits, frame_of, settings_of
-from graphrf.features.frame import Frame
+from graphrf.features.files import fits, sample_info, settings_of
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 
 _FORMAT = "graphrf blocks of features 1"
 _ROWS = "graphrf rows of features 1"
@@ -28,22 +28,22 @@ _WRITER = "sample_features(path=...)"
 _POINTERS = ("indptr", "visit_ptr")
 # The arrays in the file of a block, in this order.
 _ARRAYS = (*_POINTERS, "indices", "visits_per_entry", "steps", "counts", "work", "dropped")
-# A row has this many bytes of pointers at least: a short file is no block of many rows.
+# A row has at least this many bytes of pointers, so a short file cannot be a block of many rows.
 _LEAST_ROW_BYTES = 12
-# More than any distribution of lengths takes in words.
+# More than the settings of any distribution of lengths.
 _MOST_RECORD_BYTES = 2**24
 
 BlockNodes = range | np.ndarray
-"""Nodes of a block: those from .. to, or an array of them."""
+"""Nodes of a block: a range, or an array."""
 
 
 class FeatureFolder:
     """A folder with the blocks of one set of features.
 
-    `features.json` holds the settings, the rows of a block, and what tells these features from others;
-    `shared-KEY.npz` degrees, survival and, where they are not all of the graph's, nodes; `rows-000000.npz` and so
-    on the blocks. Every file has the key, a checksum of the record. The record is there before the blocks, so that
-    blocks may be missing: they are drawn when they are asked for again.
+    `features.json` holds the settings, the number of rows of a block, and the identity of the features;
+    `shared-KEY.npz` holds degrees, survival and, unless they are all nodes of the graph, the nodes;
+    `rows-000000.npz` and so on hold the blocks. Every file has the key, a checksum of the record. The record is
+    written before the blocks, so that missing blocks can be drawn later.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class FeatureFolder:
     def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
         """The nodes of every block, of `rows` rows each; ValueError unless all blocks have files."""
         n_blocks = -(-n_rows // rows)
-        # Counted, not listed: a record that was made up may ask for more blocks than there can be.
+        # Counted, not listed: a forged record may ask for more blocks than there can be.
         n_missing = n_blocks - sum(number < n_blocks for number in self._present())
         if n_missing:
             raise checks.value_error(
@@ -90,17 +90,17 @@ class FeatureFolder:
         numbers = {int(match[1]): match[0] for match in found if match}
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
-    def read(self, frame: Frame, parts: Sequence[BlockNodes], key: str) -> Record:
+    def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
         """The record of all blocks together.
 
-        They grow by the blocks that have been read and are whole, so that memory peaks at them and one block.
+        It grows block by block, after each is checked, so that peak memory is the record and one block.
         """
         n_rows = sum(map(len, parts))
         pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
         columns: dict[str, np.ndarray] = {}
         end = 0
         for number, part in enumerate(parts):
-            found = read_rows(self.file(number), frame, part, key).arrays()
+            found = read_rows(self.file(number), info, part, key).arrays()
             start, end = end, end + len(part)
             for name, pointer in pointers.items():
                 np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
@@ -120,7 +120,7 @@ class FeatureFolder:
                 column[size:] = found.pop(name)
         if columns["indices"].size >= 2**31:
             columns["indices"] = columns["indices"].astype(np.int64, copy=False)
-        # scipy wants both index arrays of one type.
+        # scipy requires both index arrays to have one type.
         indptr = pointers["indptr"].astype(columns["indices"].dtype, copy=False)
         return Record(**columns, indptr=indptr, visit_ptr=pointers["visit_ptr"])
 
@@ -137,22 +137,22 @@ class FeatureFolder:
         return self._record.exists()
 
     def make(self) -> None:
-        """Have the folder; OSError where it cannot be made."""
+        """Create the folder if it is missing; OSError if that fails."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(error, self.path, "path") from error
 
     def begin(
-        self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+        self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Have what the blocks share in the folder, `nodes` None standing for all; rows of a block, and the key.
+        """Create the record and the shared arrays if they are missing; rows of a block, and the key.
 
-        ValueError if the folder holds anything else. Of several processes that begin a folder at once the first
-        decides.
+        `nodes` None stands for all. ValueError if the folder holds anything else. If several processes begin at
+        once, the first decides.
         """
         if not self.is_known:
-            self._write(frame, nodes, rows, identity)
+            self._write(info, nodes, rows, identity)
         known, key = self._read()
         differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
         if differing:
@@ -163,8 +163,8 @@ class FeatureFolder:
             )
         return known["block_rows"], key
 
-    def _write(self, frame: Frame, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
-        # What begins with a dot, or is shared without a record, a process has left that was killed.
+    def _write(self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
+        # Names with a dot, and shared arrays without a record, are left over from killed processes.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
             raise checks.value_error(
@@ -172,13 +172,13 @@ class FeatureFolder:
                 f"must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
                 f"holds {others[0]!r}",
             )
-        settings = settings_of(frame)
+        settings = settings_of(info)
         record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}
         key = _key(record)
-        shared = {"survival": frame.survival, "degrees": frame.degrees, "nodes": nodes}
+        shared = {"survival": info.survival, "degrees": info.degrees, "nodes": nodes}
         write_record(
             self._shared(key),
-            {"format": _SHARED, "key": key, "of_powers": frame.of_powers},
+            {"format": _SHARED, "key": key, "of_powers": info.of_powers},
             {name: array for name, array in shared.items() if array is not None},
         )
         if not exclusive_write(self._record, json.dumps({**record, "key": key}, indent=1).encode()):
@@ -197,28 +197,28 @@ class FeatureFolder:
         """The seed of the features in the folder."""
         return int(self._read()[0]["settings"]["seed"])
 
-    def frame(self) -> tuple[Frame, np.ndarray | None, int, str]:
-        """The frame of the features, their nodes (None for all), rows of a block, and the key.
+    def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
+        """The information on the features, their nodes (None for all), rows of a block, and the key.
 
-        FileNotFoundError or ValueError unless they are there and whole.
+        FileNotFoundError or ValueError if they are missing or damaged.
         """
         record, key = self._read()
         file = self._shared(key)
-        with whole_file(file, _WRITER):
+        with complete_file(file, _WRITER):
             facts, arrays = read_record(file, _SHARED)
             nodes, of_powers = arrays.get("nodes"), bool(facts["of_powers"])
-            frame = frame_of(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
+            info = sample_info(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
             if (
                 facts["key"] != key
-                or not fits(frame, np.zeros(0, np.int64), Record.empty(of_powers))
-                or (nodes is not None and not _are_nodes(nodes, frame.n_nodes))
+                or not fits(info, np.zeros(0, np.int64), Record.empty(of_powers))
+                or (nodes is not None and not _are_nodes(nodes, info.n_nodes))
             ):
                 raise ValueError("its arrays are inconsistent")
-        return frame, nodes, record["block_rows"], key
+        return info, nodes, record["block_rows"], key
 
     def _read(self) -> tuple[dict[str, Any], str]:
         """The record and its key."""
-        with whole_file(self._record, _WRITER):
+        with complete_file(self._record, _WRITER):
             with opened(self._record) as file:
                 text = file.read(_MOST_RECORD_BYTES + 1)
             if len(text) > _MOST_RECORD_BYTES:
@@ -237,22 +237,22 @@ class FeatureFolder:
         return record, key
 
 
-def read_folder(path: str | os.PathLike[str]) -> tuple[Frame, np.ndarray, Record]:
+def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
     """Read the parts of `Features` from a folder with all blocks; see `graphrf.features.load_features`."""
     folder = FeatureFolder(path)
-    frame, nodes, rows, key = folder.frame()
-    n_rows = frame.n_nodes if nodes is None else int(nodes.size)
+    info, nodes, rows, key = folder.info()
+    n_rows = info.n_nodes if nodes is None else int(nodes.size)
     parts = folder.whole(nodes, n_rows, rows)
     total, largest = folder.nbytes(len(parts))
-    needed, limit = total + 2 * largest, available_memory()  # the last block, and what checks it
+    needed, limit = total + 2 * largest, available_memory()  # the last block, and its validation
     if limit is not None and needed > limit:
         raise NoRoomError(
             f"the features in {str(folder.path)!r} need about {needed / 2**30:.3g} GiB, but "
             f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
             "machines"
         )
-    record = folder.read(frame, parts, key)
-    return frame, np.arange(n_rows) if nodes is None else nodes, record
+    record = folder.read(info, parts, key)
+    return info, np.arange(n_rows) if nodes is None else nodes, record
 
 
 def write_rows(file: str, record: Record, key: str) -> None:
@@ -262,17 +262,17 @@ def write_rows(file: str, record: Record, key: str) -> None:
     write_record(file, {"format": _ROWS, "key": key, "block": Path(file).name}, arrays)
 
 
-def read_rows(file: str, frame: Frame, rows: BlockNodes, key: str) -> Record:
-    """The record of a block with these nodes; FileNotFoundError or ValueError unless the file is whole."""
+def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record:
+    """The record of a block with these nodes; FileNotFoundError or ValueError if it is missing or damaged."""
     try:
-        with whole_file(file, _WRITER):
+        with complete_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
                 raise ValueError(f"it is too short for {len(rows)} rows")
             facts, arrays = read_record(file, _ROWS)
             if (facts["key"], facts["block"]) != (key, Path(file).name):
                 raise ValueError("it belongs to other features, or is another block")
             record = Record(**{name: arrays[name] for name in _ARRAYS if name in arrays})
-            if not fits(frame, node_array(rows), record):
+            if not fits(info, node_array(rows), record):
                 raise ValueError("its arrays are inconsistent")
             return record
     except ValueError as error:
@@ -292,16 +292,16 @@ def node_array(rows: BlockNodes) -> np.ndarray:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def identity_of(graph_digest: str, nodes: np.ndarray | None, frame: Frame, pilot: Record) -> dict[str, str]:
-    """Entries that distinguish features from others, with a digest of the rows of a few nodes among them."""
+def identity_of(graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record) -> dict[str, str]:
+    """Entries that distinguish features from others, among them a digest of the rows of a few nodes."""
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,
         "nodes": "all" if nodes is None else _digest([nodes]),
-        "sampler": json.dumps(frame.description, sort_keys=True),
-        "seed": str(frame.seed),
-        "dtype": frame.dtype.name,
-        "rows": _digest([*arrays.values(), frame.survival]),
+        "sampler": json.dumps(info.description, sort_keys=True),
+        "seed": str(info.seed),
+        "dtype": info.dtype.name,
+        "rows": _digest([*arrays.values(), info.survival]),
     }
 
 

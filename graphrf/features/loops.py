@@ -29,7 +29,7 @@ def fill_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, fastmath={"reassoc"})
 def _inner(y, row, x, column):  # type: ignore[no-untyped-def]
-    """<y_row, x_column>: terms of the arrays' type, added up in float64 in the lanes of vector registers."""
+    """<y_row, x_column>: products in the arrays' type, summed in float64 in vector registers."""
     total = 0.0
     for j in range(uint64(x.shape[1])):
         total += y[row, j] * x[column, j]
@@ -69,7 +69,7 @@ def entry_values(  # type: ignore[no-untyped-def]
         sqrt(d_i / d_v) of each entry; 1 if empty.
     loads : float64, shape (steps, 2)
     places : int32 or int64, shape (entries,)
-        Where the values of each entry are written, if that is among the values.
+        Index of each entry's values; beyond the end of `values` they are not stored.
     values : float64, shape (some entries, 2)
     diagonals : float64, shape (rows, 2)
         Of R R^T and of R S^T + S R^T.
@@ -98,7 +98,7 @@ def entry_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
-    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, if wanted, of R S^T + S R^T.
+    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, optionally, of R S^T + S R^T.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore
 
 @njit(nogil=True, cache=True)
 def symmetric(products, number, diagonals):  # type: ignore[no-untyped-def]
-    """One of the `products` as a symmetric matrix with its diagonal; by tiles that stay in the cache."""
+    """One of the `products` as a symmetric matrix with its diagonal, by tiles that fit into the cache."""
     size, tile = products.shape[0], 32
     matrix = np.empty((size, size))
     for top in range(0, size, tile):

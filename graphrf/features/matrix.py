@@ -7,24 +7,24 @@ import scipy.sparse as sp
 
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.frame import Frame
 from graphrf.features.loops import fill_values
 from graphrf.features.record import Record
 from graphrf.features.rows import row_blocks
+from graphrf.features.sample_info import SampleInfo
 
 
 def feature_matrix(
-    frame: Frame, nodes: np.ndarray, record: Record, f: np.ndarray, *, n_threads: int | None = None
+    info: SampleInfo, nodes: np.ndarray, record: Record, f: np.ndarray, *, n_threads: int | None = None
 ) -> sp.csr_array:
     """The feature matrix of a modulation, for the record of some nodes; see `Features.matrix`."""
-    load = frame.load(f)
-    root = frame.degree_roots
+    load = info.load(f)
+    root = info.degree_roots
     require_memory(
-        record.n_entries * frame.dtype.itemsize,
+        record.n_entries * info.dtype.itemsize,
         f"a feature matrix of {record.n_entries} non-zeros",
         'take some of the rows (Features.take), or sample with dtype="float32"',
     )
-    data = np.empty(record.n_entries, dtype=frame.dtype)
+    data = np.empty(record.n_entries, dtype=info.dtype)
 
     def fill(rows: tuple[int, int]) -> None:
         fill_values(
@@ -34,16 +34,16 @@ def feature_matrix(
 
     for _ in ordered_map(fill, row_blocks(record.indptr), thread_count(n_threads)):
         pass
-    return sp.csr_array((data, record.indices, record.indptr), shape=(nodes.size, frame.n_nodes))
+    return sp.csr_array((data, record.indices, record.indptr), shape=(nodes.size, info.n_nodes))
 
 
-def step_squares(frame: Frame, nodes: np.ndarray, record: Record) -> np.ndarray:
+def step_squares(info: SampleInfo, nodes: np.ndarray, record: Record) -> np.ndarray:
     """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), float64: f^T M f is the mean diagonal entry of F F^T.
 
-    Of features in blocks of rows it is the mean of the blocks' own, weighted by their numbers of rows.
+    For features in blocks of rows it is the mean over blocks, weighted by their numbers of rows.
     """
-    load = 1.0 / frame.walkers
-    root = frame.degree_roots
+    load = 1.0 / info.walkers
+    root = info.degree_roots
     sums = np.zeros((load.size, load.size))
     for first, last in row_blocks(record.indptr):
         entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (record.indptr, record.visit_ptr))

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.features.frame import Frame
 from graphrf.features.loops import entry_values, multiply_pairs, symmetric
 from graphrf.features.record import Record
 from graphrf.features.rows import DENSE_NUMBERS
+from graphrf.features.sample_info import SampleInfo
 
 # Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
 _WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 1_000_000, 4_000_000, 8
@@ -28,7 +28,7 @@ class RowPairs:
 
     Parameters
     ----------
-    frame : Frame
+    info : SampleInfo
     nodes : ndarray of int64, shape (m,)
         The nodes that the rows belong to.
     record : Record
@@ -42,15 +42,15 @@ class RowPairs:
     Time of a product: O(visits + pairs + m^2).
     """
 
-    def __init__(self, frame: Frame, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:
-        self._frame, self._record = frame, record
+    def __init__(self, info: SampleInfo, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:
+        self._info, self._record = info, record
         self._n_rows = m = nodes.size
-        order, counts = _by_columns(record, (m, frame.n_nodes))
+        order, counts = _by_columns(record, (m, info.n_nodes))
         pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
         numbers = m * counts.size
         self._dense = numbers * m < _DENSE_SPEED * pairs
         rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
-        root = frame.degree_roots
+        root = info.degree_roots
         self._ratios = root[nodes][rows] / root[record.indices] if root.size else np.zeros(0)
         if self._dense:
             self._columns = np.repeat(np.arange(counts.size), counts)
@@ -79,7 +79,7 @@ class RowPairs:
         return matrix, [change for change in changes if change is not None]
 
     def _products(self, f: np.ndarray, slope: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        loads = [self._frame.load(f if each is None else each) for each in (f, slope)]
+        loads = [self._info.load(f if each is None else each) for each in (f, slope)]
         values, diagonals = self._values(np.column_stack(loads))
         if self._dense:
             return self._dense_products(values, slope is not None)

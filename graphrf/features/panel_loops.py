@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from graphrf._base.compiled import njit
 from graphrf._base.vector_registers import VectorRegisters, unpacked
 
-# Sums that a row is split into, entries taking turns: one alone waits for its last addition.
+# Sums of a row, which its entries take in turn: additions to a single one would wait for each other.
 _SUMS = 2
 
 
@@ -22,7 +22,7 @@ def _gather(  # type: ignore[no-untyped-def]
 ):
     """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
 
-    Entries at even and at odd places are added apart, in order, for every width: the bits of a column do not
+    Entries at even and at odd places are added separately, in order, for every width: the bits of a column do not
     depend on the others.
     """
     if not isinstance(width, types.IntegerLiteral):

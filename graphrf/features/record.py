@@ -1,4 +1,4 @@
-"""The record of features on the host: which nodes were reached from each row, after how many steps, how often."""
+"""The record of features on the host: the nodes reached from each row, the steps, and the counts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from graphrf.features.rows import gathered
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Rows of entries (nodes reached), and entries of visits (steps at which they were); read-only.
+    """Rows of entries (nodes reached), and entries of visits (steps); read-only.
 
     `graphrf.features.device_record.DeviceRecord` is the same in tensors.
 
     Attributes
     ----------
     indptr : ndarray of int32 or int64, shape (n + 1,)
-        Where the entries of each row begin.
+        Start of each row's entries.
     indices : ndarray of the same type, shape (entries,)
         The nodes reached, ascending within a row.
     visit_ptr : ndarray of int32 or int64, shape (n + 1,)
-        Where the visits of each row begin.
+        Start of each row's visits.
     visits_per_entry : ndarray of uint16, shape (entries,)
     steps : ndarray of uint16, shape (visits,)
         Ascending within an entry.
     counts : ndarray, shape (visits,)
         uint16 of walks, float32 of powers.
     work : ndarray of int64, shape (n,), or None
-        Of powers, the multiply-adds of each row.
+        Multiply-adds of each row; for powers.
     dropped : ndarray of float32, shape (n, steps), or None
-        Of cut powers, the norms of what was dropped of each row of W^k.
+        Norms of the dropped part of each row of W^k; for cut powers.
     """
 
     indptr: np.ndarray
@@ -49,7 +49,7 @@ class Record:
             array.setflags(write=False)  # loops are compiled for read-only arrays alone
 
     def __reduce__(self) -> Any:
-        return Record, tuple(getattr(self, part.name) for part in fields(self))  # pickle forgets read-only
+        return Record, tuple(getattr(self, part.name) for part in fields(self))  # pickle drops read-only flags
 
     @classmethod
     def empty(cls, of_powers: bool) -> Record:
@@ -80,7 +80,7 @@ class Record:
         return sum(array.nbytes for array in self.arrays().values())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays that are there, by name."""
+        """The arrays that are not None, by name."""
         named = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: array for name, array in named.items() if array is not None}
 

@@ -1,4 +1,4 @@
-"""Rows of features: found by their nodes, gathered, and parted into blocks."""
+"""Rows of features: lookup by node, selection, and division into blocks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 
-# What int32 counts, at most.
+# Largest number in int32.
 _MOST_SHORT = 2**31 - 1
 # Entries of a block of rows.
 _BLOCK = 1_000_000
-# Entries of a block of a product, whether they are zeros or not.
+# Entries of a block of a dense product.
 _PRODUCT_BLOCK = 4_000_000
-# Above this share of non-zeros a product of two sparse matrices is made with dense ones (measured on 500 rows), of
-# so many numbers at most.
+# A product of two sparse matrices is computed with dense ones above this share of non-zeros (measured on 500
+# rows), and up to so many numbers.
 _DENSE_SHARE = 0.02
 DENSE_NUMBERS = 40_000_000
 
 
 def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
-    """The first rows that belong to the nodes wanted, given by position; None wants all rows."""
+    """The first row of each wanted node, given by position; None stands for all rows."""
     if wanted is None:
         return np.arange(nodes.size)
     wanted = np.asarray(wanted)
@@ -49,7 +49,7 @@ def not_sampled(argument: str, node: int) -> ValueError:
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Entries of CSR rows in the order given, and the row pointer of the result.
 
-    The pointer has the type of the one that came, or int64 where that cannot count the entries: rows may repeat.
+    The pointer has the type of `pointer`, or int64 if that cannot count the entries, since rows may repeat.
     """
     sizes = np.diff(pointer)[rows].astype(np.int64)
     ends = np.cumsum(sizes)
@@ -71,8 +71,8 @@ def dense_product(
 ) -> np.ndarray:
     """left right^T, dense.
 
-    By dense rows where more than a share `filled` of their numbers are there, and these are no more than `most`;
-    else some rows at a time: the sparse product may take three times what the result does.
+    It is computed with dense rows if their share of non-zeros is above `filled` and they have at most `most`
+    numbers; else some rows at a time, since the sparse product may take three times the memory of the result.
     """
     numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
     if left.nnz + right.nnz > filled * numbers and (most is None or numbers <= most):
@@ -94,7 +94,7 @@ def product(left: Any, right: Any) -> np.ndarray:
 
 
 def squared_norms(rows: Any) -> np.ndarray:
-    """The diagonal of rows rows^T, for a sparse matrix (by rows) or a dense one."""
+    """The diagonal of rows rows^T, for a sparse matrix (CSR) or a dense one."""
     if not sp.issparse(rows):
         return np.asarray(np.square(rows).sum(axis=1))
     result = np.empty(rows.shape[0], rows.dtype)

@@ -9,7 +9,6 @@ from graphrf._base import lazy
 if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
-    from graphrf.gp.exact import ExactGraphGP as ExactGraphGP
     from graphrf.gp.latent.model import LatentGaussianModel as LatentGaussianModel
     from graphrf.gp.likelihoods.counts import NegativeBinomial as NegativeBinomial
     from graphrf.gp.likelihoods.counts import Poisson as Poisson
@@ -50,7 +49,6 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
-        "exact": "ExactGraphGP",
         "posterior.pathwise": "PosteriorDraws posterior_draws",
         "posterior.by_rows": "SolverWarning",
         "latent.model": "LatentGaussianModel",

@@ -15,7 +15,7 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
@@ -38,7 +38,7 @@ from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
 PREDICTIVES = ("mode", "integrated")
@@ -317,7 +317,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
             if set(names) - {"lengthscale", *kernel.shares}:
                 grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
-            axis = Axis.of(self.graph, kernel, names, grams.longest)
+            axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
             parameters = Parameters(kernel, names, axis.ranges)
             space = LatentSpace(parameters, scale, Likelihood(), FLAT, unit=_UNIT, length_unit=1.0)
             found = find_latent_mode(space, ClassEvidence(grams.each[0], seen, self.normalize, step), start)

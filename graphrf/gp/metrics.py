@@ -43,7 +43,7 @@ def nlpd(y: Any, mean: Any, std: Any) -> float:
 
 
 def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
-    """The share of y within the central intervals of the given level; about `level` if deviations are calibrated.
+    """The fraction of y within the central intervals, about `level` if deviations are calibrated.
 
     For noisy y, `std` must include the noise (`return_std="observation"`).
 
@@ -60,25 +60,20 @@ def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
 
 
 def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float = 0.0) -> float:
-    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats, not divided by the size.
+    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)) in nats, summed over the k dimensions.
 
     .. math:: \mathrm{KL}(N_0 \| N_1) = \tfrac12 \Big( \mathrm{tr}(\Sigma_1^{-1} \Sigma_0)
-              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log \frac{|\Sigma_1|}{|\Sigma_0|} \Big),
+              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log \frac{|\Sigma_1|}{|\Sigma_0|} \Big)
 
-    the expectation of log N_0 - log N_1 under N_0. Of an approximate posterior (first) to the exact one (second)
-    it is large where the approximation is confident in values that are unlikely under the exact posterior.
+    For an approximate posterior (first) and the exact one (second) it is large where the approximation is
+    confident in values that are unlikely under the exact posterior.
 
     Parameters
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive definite
-        Where a covariance is numerically singular, the divergence is infinite or unknown.
     jitter : float
         A variance >= 0 added to both diagonals: with the noise variance, noisy values are compared.
-
-    Returns
-    -------
-    float, at least 0
 
     Raises
     ------
@@ -88,9 +83,8 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
 
     Notes
     -----
-    With Sigma_i = L_i L_i^T and the squares 1 + d of the singular values of L_1^-1 L_0 it is half of
-    sum (d - log(1 + d)) + |L_1^-1 (mu_1 - mu_0)|^2: no large terms cancel where the two are close, and no small
-    ones are lost where they are far. Time: some 5 k^3 operations.
+    With Sigma_i = L_i L_i^T and the squares 1 + d of the singular values of L_1^-1 L_0 it is half of sum (d -
+    log(1 + d)) + |L_1^-1 (mu_1 - mu_0)|^2, in which no large terms cancel. Time: some 5 k^3 operations.
 
     Examples
     --------
@@ -187,12 +181,12 @@ def log_loss(labels: Any, probabilities: Any) -> float:
 
 
 class Reliability(NamedTuple):
-    """Accuracy of a classifier by the probability that it predicts; bins without predictions are left out.
+    """Accuracy of a classifier by its predicted probability; bins without predictions are left out.
 
     Attributes
     ----------
     confidence, accuracy : ndarray, shape (b,)
-        Means over the predictions of each bin: probability of the predicted class, and share of correct ones.
+        The mean probability of the predicted class in each bin, and the fraction of correct predictions.
     weight : ndarray of int, shape (b,)
         Predictions in the bin.
     """
@@ -295,7 +289,7 @@ def crps(y: Any, draws: Any) -> float:
 
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
-    for draws X and X' of the prediction; both means are unbiased, the second over pairs of different draws.
+    for draws X and X' of the prediction; both means are unbiased. Cost: n s log s for s draws.
 
     Parameters
     ----------
@@ -303,9 +297,7 @@ def crps(y: Any, draws: Any) -> float:
     draws : array_like, shape (s, n), s > 1
         Draws of new observations: `gp.sample(nodes, s, observations=True)`, real numbers or counts.
 
-    Notes
-    -----
-    Source: Gneiting and Raftery 2007, Sec. 4.2; sorted draws give all pairs in n s log s steps.
+    Source: Gneiting and Raftery 2007, Sec. 4.2.
 
     Examples
     --------
@@ -323,11 +315,11 @@ def crps(y: Any, draws: Any) -> float:
 
 
 def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
-    r"""Probability integral transforms of y under predictions by draws: uniform if the predictions are calibrated.
+    """Probability integral transforms of y under predictions by draws, in [0, 1]: uniform if these are calibrated.
 
-    The share of draws below y, with ties broken at random, which makes it uniform for counts too. If a histogram
-    (`numpy.histogram(u, 10, (0, 1))`) is high at both ends, predictions are overconfident; if it is high in the
-    middle, they are underconfident.
+    It is the fraction of draws below y, with ties broken at random, so that it is uniform for counts too. A
+    histogram (`numpy.histogram(u, 10, (0, 1))`) that is high at both ends shows overconfident predictions, one
+    that is high in the middle underconfident ones.
 
     Parameters
     ----------
@@ -336,12 +328,6 @@ def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
         Draws of new observations.
     seed : int, optional
 
-    Returns
-    -------
-    ndarray, shape (n,), within [0, 1]
-
-    Notes
-    -----
     Source: Czado, Gneiting and Held 2009, "Predictive Model Assessment for Count Data".
 
     Examples

@@ -54,7 +54,7 @@ class Rows:
         Where two of these differ, or none serves, it is a ValueError; so it is with `all_of_them`, if there are
         values for other rows.
         """
-        values = checks.plain(name, as_pandas(values))
+        values = checks.to_array_like(name, as_pandas(values))
         labels, numbered = labels_of(values)
         if labels is None:
             return values

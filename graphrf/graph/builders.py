@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import named
+from graphrf._base.files.untrusted import named
 from graphrf._base.memory import require_memory
 from graphrf.graph import notices
 from graphrf.graph.edges import (

@@ -56,7 +56,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
     """One end of every edge: an integer array of positions, or a list of names."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise checks.type_error(name, f"must be an array of nodes, got {checks.describe(values)}")
-    values = checks.plain(name, values)
+    values = checks.to_array_like(name, values)
     if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import checked_size, listed, named, short
+from graphrf._base.files.untrusted import checked_size, listed, named, short
 from graphrf.graph import line_graphs, notices, python_lists, tables
 from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency

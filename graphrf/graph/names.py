@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf._base.files.foreign import short
+from graphrf._base.files.untrusted import short
 
 # Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
 # longer.

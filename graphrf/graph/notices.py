@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._base.files.foreign import listed, short
+from graphrf._base.files.untrusted import listed, short
 from graphrf._base.warn import warn
 
 # What networkx, tables and PyG call the weights of edges. Lengths and times are none: road graphs always have

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import listed, short
+from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import host_array
 from graphrf.graph.notices import look_like_degrees
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import listed, short
+from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import positions_of_names, refuse_values
 from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.files.text_files import EdgeList

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import listed, short
+from graphrf._base.files.untrusted import listed, short
 from graphrf._base.lazy import missing
 from graphrf.graph.edges import ends_of_edges, positions_of_ends, refuse_values
 from graphrf.graph.files.edge_tables import check_titles, ends_among

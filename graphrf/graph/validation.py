@@ -17,7 +17,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     if sp.issparse(adjacency):
         matrix = adjacency
     else:
-        adjacency = checks.plain("adjacency", adjacency)
+        adjacency = checks.to_array_like("adjacency", adjacency)
         try:
             matrix = np.asarray(adjacency)
         except ValueError as error:  # ragged lists

@@ -1,4 +1,4 @@
-"""The front of PageRank by walks: checks, one vector or several, a number of walks or an error to reach."""
+"""PageRank by walks: one vector or several, with a number of walks or a target error."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
 from graphrf.pagerank.result import PageRankEstimate
 from graphrf.pagerank.walks.batches import BatchMean
-from graphrf.pagerank.walks.kept import KeptWalks
+from graphrf.pagerank.walks.refinement import FEWEST_STRATIFIED, Estimate, refinements
 from graphrf.pagerank.walks.runs import Walks
-from graphrf.pagerank.walks.stages import FEWEST_STRATIFIED, Estimate, refinements
+from graphrf.pagerank.walks.stored_walks import KeptWalks
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
 from graphrf.sampling.walks.lengths import IID, Antithetic, LengthLaw, SigmaCoupled, Stratified
 from graphrf.sampling.walks.transitions import graph_transitions
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 ESTIMATORS = ("endpoints", "visits")
 COUPLINGS = ("iid", "antithetic", "sigma", "stratified", "pooled")
 
-# More batches would not make the standard errors noticeably better: 15 degrees of freedom.
+# With 15 degrees of freedom, more batches hardly improve the standard errors.
 _MOST_BATCHES = 16
-# Walks per source after which an error that was asked for is given up; the first four batches must stay below.
+# Walks per source after which a target error is given up; the first four batches must stay below.
 _MAX_WALKS = 1_000_000
-# Exact steps beyond this are not what walks are for.
+# With more exact steps, power iteration is the better choice.
 _MOST_EXACT = 10_000
 
 
@@ -79,21 +79,17 @@ def estimate(
     p_halt : float in (0, 1)
         Probability of ending before each step, 1 - alpha of networkx; at least 0.0006, pooled 1e-6.
     n_walks : int
-        Walks for every node that v gives weight to: M = n_walks |{j: v_j > 0}| in all, dealt to these nodes
-        in proportion to v (n_walks each if v is uniform there). The error falls as 1/sqrt(M), pooled
-        faster. At most 250,000 with `tol`.
+        Walks for every node with weight in v: M = n_walks |{j: v_j > 0}| in all, in proportion to v (n_walks each
+        if v is uniform there). The error decreases like 1/sqrt(M), pooled faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
-        "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M for every end:
-        with the same walks it mostly has 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3; 3 times at
-        0.15 on a tree, 12 times on a star.
+        "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M for every end,
+        with mostly 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
-        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers;
-        mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, less still
-        where edges lead to few hubs, and no less on dense graphs, whose degrees exceed the walkers on a node; for
-        visits only. The others couple the lengths of the walks from one node (`IID`,
-        `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the permutation shipped for the nearest p_halt,
-        learned for end points (Eq. 82) or, for visits, for Gram matrices, which vary less; a Coupling has its
-        own.
+        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers; mostly
+        0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, and no less on dense
+        graphs, whose degrees exceed the walkers on a node; for visits only. The others couple the lengths of the
+        walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the permutation
+        shipped for the nearest p_halt, learned for end points (Eq. 82) or, for visits, for Gram matrices.
     personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
         (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
@@ -119,8 +115,8 @@ def estimate(
         bit for bit the same. Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
         Device on which torch runs the pools, such as "cuda"; it must support float64. The graph is copied there
-        once; pools run one after the other, and of each only the counts of its visits, 8 N bytes, are read back.
-        The rest, exact steps included, is done on the CPU.
+        once, pools run one after the other, and only counts of visits, 8 N bytes, are copied back. Exact steps run
+        on the CPU.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
     n_threads : int, optional
@@ -128,9 +124,9 @@ def estimate(
     progress : bool
         Show a progress bar on standard error.
     keep_walks : bool
-        Keep what `PageRankEstimate.updated` needs to follow an edit of the graph: the counts of each batch, 8 N
-        bytes, and which nodes' walks met each node, 4 bytes per step. Not for pooled walkers, several vectors,
-        `tol` and `exact_steps`, whose walks an edit anywhere changes.
+        Keep data for `PageRankEstimate.updated`: the counts of each batch, 8 N bytes, and the sources whose walks
+        met each node, 4 bytes per step. Not for pooled walkers, several vectors, `tol` and `exact_steps`, where an
+        edit changes all walks.
 
     Returns
     -------
@@ -146,8 +142,8 @@ def estimate(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range or do not go together; if every walk was lost before its end
-        ("endpoints" with few walks and many nodes without edges).
+        If arguments are out of range or incompatible, or every walk was lost before its end ("endpoints" with few
+        walks and many nodes without edges).
     ImportError
         If torch is needed and not installed.
 
@@ -157,15 +153,15 @@ def estimate(
     jumping to v, and the estimate is divided by its sum: the same vector, with much less noise than jumps would
     cause, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
 
-    `stderr` covers the noise of the walks on this graph, with n_batches - 1 degrees of freedom; nothing else is
-    random. Where a node is rarely visited it is itself rough: a node that no walk reached scores about 0 with
-    `stderr` about 0 and may have a rank up to some 3 / M. Visits by personalised walks may score slightly
-    below 0 if M is less than some hundreds, since they are unbiased and sum to 1.
+    `stderr` covers the noise of the walks, with n_batches - 1 degrees of freedom. It is rough for rarely visited
+    nodes: a node that no walk reached scores about 0 with `stderr` about 0 and may have a score up to some 3 / M.
+    Visits by personalised walks may score slightly below 0 if M is less than some hundreds, since they are
+    unbiased and sum to 1.
 
     Cost: O(N + nnz) to set up and M (1 - p) / p steps on average, fewer with dangling nodes; memory O(N) a
     thread. Pooled: at most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several
     vectors: 8 N bytes each for scores and for stderr, twice that while they are gathered. On a device: the graph,
-    44 N bytes, and up to half a gigabyte while nodes and edges are worked on, a million at a time.
+    44 N bytes, and up to half a gigabyte for blocks of a million nodes and edges.
 
     Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
 
@@ -193,43 +189,46 @@ def estimate(
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     checks.flag("progress", progress)
+    several = vectors_of(graph, personalization)
     if checks.flag("keep_walks", keep_walks):
-        _check_kept(coupling, tol, exact_steps)
+        _check_kept(coupling, tol, exact_steps, several)
     on = _on_device(graph, coupling, engine, device)
 
-    several = vectors_of(graph, personalization)
     if keep_walks:
-        if several is not None:
-            raise checks.value_error(
-                "keep_walks", "must be False for several personalisation vectors; ask for each"
-            )
         walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads)
         return _of_kept(KeptWalks.run(walks, groups, n_batches, progress), coupling)
     vectors = [personalization] if several is None else several
-    # Several vectors are shared among the threads, whole ones; the threads share the walks of a single one, and
-    # the exact steps of one whose pools are on a device.
+    # Threads have one of several vectors each; they share the walks of a single vector, or the exact steps if its
+    # pools are on a device.
     outer = threads if several is not None and on is None else 1
     inner = threads if outer == 1 else 1
 
-    def run(vector: int) -> Estimate:
+    def run(vector: int, progress: bool) -> Estimate:
         problem = make_problem(graph, p_halt, vectors[vector])
         walks = Walks(problem, law, estimator, seed, inner, vector, exact_steps, on)
         if tol is not None:
-            return _until(walks, n_walks, tol, progress and several is None)
-        return _fixed(walks, groups, walks.measures(groups, n_batches, progress=progress and several is None))
+            return _until(walks, n_walks, tol, progress)
+        return _fixed(walks, groups, walks.measures(groups, n_batches, progress=progress))
 
-    estimates = []
-    with progress_bar("PageRank", progress and several is not None, total=len(vectors), unit="vectors") as bar:
-        for made in ordered_map(run, range(len(vectors)), outer):
-            estimates.append(made)
-            bar.update()
-    result = _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
+    if several is None:
+        estimates = [run(0, progress)]
+    else:
+        estimates = []
+        with progress_bar("PageRank", progress, total=len(vectors), unit="vectors") as bar:
+            for made in ordered_map(lambda vector: run(vector, False), range(len(vectors)), outer):
+                estimates.append(made)
+                bar.update()
+    _warn_above(tol, estimates)
+    return _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
+
+
+def _warn_above(tol: float | None, estimates: list[Estimate]) -> None:
+    """Warn if an estimate did not reach the target error."""
     if tol is not None and (reached := float(np.max([made.l1_error for made in estimates]))) > tol:
         warn(
             f"{_MAX_WALKS} walks per source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
             "use graphrf.pagerank(graph), which reaches any tolerance",
         )
-    return result
 
 
 @without_alpha
@@ -248,20 +247,20 @@ def refine(
 ) -> Iterator[PageRankEstimate]:
     """PageRank by walks as a series of results, each with a smaller stated error than the last.
 
-    Take as many as time allows. Every result is what `estimate` returns, of the last stage of batches: at first
-    4 batches of `n_walks` walks for each node that is started from, then 4 of 4 times as many, and so on. Ends
-    after a million walks for each of these nodes.
+    Take as many as time allows. Every result is that of `estimate` for the last stage of batches: at first 4
+    batches of `n_walks` walks for each node with weight, then 4 of 4 times as many, and so on, up to a million
+    walks for each of these nodes.
 
     Parameters
     ----------
     graph, p_halt, n_walks, estimator, coupling, personalization, engine, device, seed, n_threads
-        As in `estimate`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the
-        first batches.
+        See `estimate`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the first
+        batches.
 
     Yields
     ------
     PageRankEstimate
-        With `stderr` and `l1_error`; `walks` and `steps` count all that were made.
+        With `stderr` and `l1_error`; `walks` and `steps` are totals of all stages.
 
     Raises
     ------
@@ -270,8 +269,8 @@ def refine(
 
     Notes
     -----
-    The scores are those of one stage, so what came before is lost: a quarter of all walks. Stopping when the
-    error is small enough favours, slightly, stages that state too small an error.
+    The scores are those of one stage, so the walks of earlier stages, a quarter of all, are not used. Stopping at
+    a small error slightly favours stages that underestimate it.
 
     Examples
     --------
@@ -320,7 +319,7 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
             )
         return None
     if coupling == "sigma":
-        # The PageRank cost is that of end points; from visits the permutations for Gram matrices vary less.
+        # The PageRank objective is for end points; for visits, permutations for Gram matrices have less variance.
         return SigmaCoupled(p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram"))
     laws = {"iid": IID, "antithetic": Antithetic, "stratified": Stratified}
     return laws[coupling](p_halt)
@@ -337,7 +336,7 @@ def _law(coupling: str | Coupling, p_halt: float, estimator: str, n_walks: int) 
 def _on_device(
     graph: Graph, coupling: str | Coupling, engine: str | None, device: str | torch.device
 ) -> DeviceTransitions | None:
-    """The graph's transitions on the device where torch runs the pools; None if numba makes the walks."""
+    """The graph's transitions on the device where torch runs the pools; None for compiled loops."""
     place = engine_device(engine, device, "PageRank by engine='torch'")
     if place is None:
         return None
@@ -354,7 +353,7 @@ def _on_device(
 
 
 def _checked_batches(n_batches: int | None, tol: float | None, law: LengthLaw | None, groups: int) -> int:
-    """The number of batches, with its default; 1 where `tol` decides it."""
+    """The number of batches, with its default; 1 with `tol`, which determines it."""
     if n_batches is not None and tol is not None:
         raise checks.value_error(
             "n_batches", f"must be None where `tol` is given, got {n_batches}: `tol` decides it"
@@ -376,7 +375,7 @@ def _checked_batches(n_batches: int | None, tol: float | None, law: LengthLaw | 
 
 
 def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: float) -> int:
-    """The number of exact steps; by default so many that sqrt(tol) of the mass goes on, 0 without `tol`."""
+    """The number of exact steps; by default as many as leave sqrt(tol) of the mass, 0 without `tol`."""
     if exact_steps is not None:
         return checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
     if tol is not None and tol < 1:
@@ -397,8 +396,8 @@ def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float
     return Estimate(scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps)
 
 
-def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int) -> None:
-    """Raise for walks that cannot follow an edit."""
+def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int, several: Any) -> None:
+    """Raise an error for walks that cannot be updated after an edit of the graph."""
     if isinstance(coupling, str) and coupling == "pooled":
         raise checks.value_error(
             "keep_walks",
@@ -410,10 +409,12 @@ def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int) -
             "keep_walks",
             "must be False with `tol` and `exact_steps`, by which the walks depend on the whole graph",
         )
+    if several is not None:
+        raise checks.value_error("keep_walks", "must be False for several personalisation vectors; ask for each")
 
 
 def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankEstimate:
-    """The result of walks that are kept."""
+    """The result of stored walks."""
     walks = kept.walks
     made = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
     graph, p_halt = walks.problem.graph, walks.problem.p_halt
@@ -427,7 +428,7 @@ def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads
 
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:
-    """The first estimate that states an L1 error of at most `tol`, or the best that there is."""
+    """The first estimate with an estimated L1 error of at most `tol`, or the best one."""
     best = None
     with progress_bar("PageRank", progress, unit="walks") as bar:
         for best in refinements(walks, n_walks, tol, _MAX_WALKS):
@@ -449,7 +450,7 @@ def _result(
     coupling: str | Coupling,
     exact_steps: int,
 ) -> PageRankEstimate:
-    """The record of one vector's estimate, or of several vectors' together."""
+    """The result of one vector, or of several vectors."""
 
     def together(parts: list[Any], shape: tuple[int, ...]) -> Any:
         if not several:

@@ -1,4 +1,4 @@
-"""Local queries: personalised PageRank of source nodes, from their neighbourhoods alone."""
+"""Local queries: personalised PageRank of source nodes from their neighbourhoods."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from graphrf.sampling.walks.transitions import Transitions, graph_transitions
 _EPSILON = 0.5
 _DELTA = 1e-4
 _FAILURE = 0.01
-# Sources in one task: enough to outweigh its start, few enough to feed all threads and the progress bar, and to be
-# interrupted; walks may take a second a source.
+# Sources in one task: enough to outweigh its overhead, few enough for balance, the progress bar and interruption;
+# walks may take a second a source.
 _TASK_SOURCES, _TASK_SOURCES_WALKED = 64, 8
 
 
@@ -36,13 +36,13 @@ class LocalPageRankResult:
     scores : scipy.sparse.csr_array, shape (n_sources, N), float64
         A row for every source, with at most `k` entries if `k` was given.
     stderr : scipy.sparse.csr_array of the same pattern, or None without walks
-        Standard error of each score from 16 independent batches of walks. 0 where no walk came by, even
-        if the score is not exact; the rare visits of faint nodes make theirs rough.
+        Standard error of each score from 16 independent batches of walks. It is 0 without visits, even if the
+        score is not exact, and rough for rarely visited nodes.
     sources : ndarray of int64, shape (n_sources,)
         Positions of the source nodes.
     residual : ndarray, shape (n_sources,)
-        Mass left after pushing: what walks estimated, or, without walks, the L1 error of the row before the cut
-        to `k` entries.
+        Mass left after pushing: estimated by walks or, without them, the L1 error of the row before the cut to
+        `k` entries.
     pushes, walks, steps, touched : ndarray of int64, shape (n_sources,)
         Pushes, walks started, steps taken, distinct nodes met.
     delta : ndarray, shape (n_sources,), or None without walks
@@ -77,7 +77,7 @@ class LocalPageRankResult:
     def top(self, k: int | None = None) -> list[Any]:
         """The `k` best nodes as pairs (name, score), best first; for several sources a list of such lists.
 
-        Default: the `k` that was asked for, else 10. Fewer where fewer nodes have a score. Ties: first node first.
+        Default: the `k` of the query, else 10. Fewer if fewer nodes have a score. Ties in the order of the nodes.
         """
         positions, scores = self.best(k)
         lists = [
@@ -153,9 +153,9 @@ def local_pagerank(
               \delta_s = \sum_{i\ \text{dangling}} \rho_{s,i}, \qquad P = D^{-1} A,
 
     for every source s: the distribution of the node where a walk from s halts. First, mass is pushed exactly from
-    the source along edges; then walks from the residual mass estimate what is missing. Neither visits the rest of
-    the graph, so the cost does not grow with its size. For a few sources on a small graph, or for a
-    personalisation with many nodes, use `pagerank`.
+    the source along edges; then walks from the residual mass estimate the rest. Only the neighbourhood is visited,
+    so the cost does not grow with the graph. For a few sources on a small graph, or for a personalisation with
+    many nodes, use `pagerank`.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ def local_pagerank(
         Relative error of the guarantee; default 0.5. Typical errors are a small part of it, see `stderr`. The
         number of walks grows as 1 / epsilon^2.
     delta : float in (0, 1), optional
-        Smallest score that the guarantee covers; default 1 / N, but 1e-4 at least, so that the cost does not grow
-        with N. With `k` it is raised to a lower bound on the k-th best score, where that is larger. The number of
+        Smallest score that the guarantee covers; default 1 / N, but at least 1e-4, so that the cost does not grow
+        with N. With `k` it is raised to a lower bound on the k-th best score if that is larger. The number of
         walks grows as 1 / delta.
     failure : float in (0, 0.25], optional
         Probability at which the guarantee may fail for a source; default 0.01.
@@ -199,7 +199,7 @@ def local_pagerank(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range or do not go together; if there are no sources.
+        If arguments are out of range or incompatible, or there are no sources.
 
     Notes
     -----
@@ -221,18 +221,17 @@ def local_pagerank(
     delta failure if n = s (2 + epsilon) log(2 / (delta failure)) / (epsilon^2 delta), and at most 1 / delta nodes
     have rho_t >= delta. Smaller rho_t fail with probabilities that add up to less than the rest.
 
-    The score of a given node is unbiased; those of the k best are a little too high, since they were chosen.
+    The score of a given node is unbiased; those of the k best are slightly too high by selection.
 
     Push only: score_t <= rho_t for all t, and the differences add up to `residual` (before the cut to `k`). If the
     graph is undirected with equal weights, they are at most `max_residual` times the number of edges of t.
 
-    Cost: pushing until r = max_residual goes along at most 1 / (p r) edges. With walks, pushing goes on until it
-    has cost about what the walks will, or stops paying; then `residual` n walks take 1 / p steps each on average.
-    That is little where few nodes hold most of the score. A hub whose neighbours all have small scores, many nodes
-    asked for, or a small p_halt spread it over much of the graph, and `pagerank` is soon faster.
-    Memory: 110 to 600 bytes for each node touched, for each thread, and nothing in proportion to N; 20 bytes for
-    each score returned. The first call on a graph takes O(N + edges) for its walk arrays, which are kept as long
-    as the graph.
+    Cost: pushing until r = max_residual goes along at most 1 / (p r) edges. With walks, pushing continues until
+    its cost is about that of the walks, or it no longer pays; then `residual` n walks take 1 / p steps each on
+    average. That is little if few nodes have most of the score. For a hub whose neighbours all have small scores,
+    a large k, or a small p_halt, `pagerank` is soon faster. Memory: 110 to 600 bytes for each touched node and
+    thread, and 20 bytes for each score returned. The first call on a graph takes O(N + edges) for its walk arrays,
+    which are kept as long as the graph.
 
     References: Andersen, Chung and Lang, FOCS 2006 (push, its cost and its bound); Wang, Yang, Xiao, Wei and Yang,
     FORA, KDD 2017 (walks by their end points, for single nodes; here visits, for all nodes at once).
@@ -262,13 +261,13 @@ def local_pagerank(
 
 
 class LocalQueries(NamedTuple):
-    """Checked arguments of `local_pagerank`.
+    """Valid arguments of `local_pagerank`.
 
     Attributes
     ----------
     graph : Graph
     positions : ndarray of int64, the source nodes
-    single : bool, whether it was one node rather than a list
+    single : bool, True for one node, False for a list
     query : Query
     seed : int, or None without walks
     """
@@ -281,7 +280,7 @@ class LocalQueries(NamedTuple):
 
     @property
     def key(self) -> np.uint64:
-        """The seed as the loops take it."""
+        """The seed for the loops."""
         return np.uint64(self.seed or 0)
 
 
@@ -297,7 +296,7 @@ def checked_queries(
     max_residual: float | None,
     seed: int | None,
 ) -> LocalQueries:
-    """The arguments of `local_pagerank`, checked, with their defaults."""
+    """Valid arguments of `local_pagerank`, with their defaults."""
     require_graph(graph)
     p_halt = walks_halt(p_halt)
     positions, single = _source_nodes(graph, sources)
@@ -333,7 +332,7 @@ def visit_spread(p_halt: float, loop: float) -> float:
 
 
 def _source_nodes(graph: Graph, sources: Any) -> tuple[np.ndarray, bool]:
-    """Positions of the source nodes, and whether it was one node rather than a list."""
+    """Positions of the source nodes, and True if `sources` is one node rather than a list."""
     if sources is None:
         raise checks.type_error("sources", "must be a node or a list of nodes, got None; graph.positions() is all")
     positions = given_nodes(graph, sources, "sources")
@@ -342,14 +341,14 @@ def _source_nodes(graph: Graph, sources: Any) -> tuple[np.ndarray, bool]:
     return positions, is_one_node(graph, sources)
 
 
-# Queries come one by one, and this looks at the whole graph.
+# Queries come one by one, and this takes a pass over the whole graph.
 _known_loops: weakref.WeakKeyDictionary[Graph, float] = weakref.WeakKeyDictionary()
 
 
 def _largest_loop(graph: Graph) -> float:
     """The largest probability of a step from a node to itself.
 
-    An undirected graph has 2 n_edges - nnz loops. Where there are some it is read once, in chunks.
+    An undirected graph has 2 n_edges - nnz loops. If there are some, it is read once, in chunks.
     """
     adjacency = graph.adjacency
     if not graph.directed and 2 * graph.n_edges == adjacency.nnz:
@@ -365,11 +364,11 @@ def _largest_loop(graph: Graph) -> float:
 
 
 QueryRows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""What `local_rows` returns for a task, a block of sources."""
+"""The result of `local_rows` for a task, a block of sources."""
 
 
 def source_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list[np.ndarray]:
-    """The sources in blocks: enough to feed all threads; `times` as large where starting a task costs more."""
+    """The sources in blocks for all threads, `times` as large if starting a task costs more."""
     most = times * (_TASK_SOURCES if asked.query.limit > 0 else _TASK_SOURCES_WALKED)
     n = asked.positions.size
     size = int(np.clip(n // (8 * n_threads), 1, most))
@@ -377,7 +376,7 @@ def source_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list
 
 
 def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.uint64) -> QueryRows:
-    """The rows of a task; other threads run meanwhile."""
+    """The rows of a task, computed without the interpreter lock."""
     rows: QueryRows = local_rows(*walk_arrays, task, query, key)
     return rows
 
@@ -385,7 +384,7 @@ def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.ui
 def assembled(
     asked: LocalQueries, tasks: Sequence[np.ndarray], blocks: Iterable[tuple[int, QueryRows]], *, progress: bool
 ) -> LocalPageRankResult:
-    """The result, from the number and the rows of each task, which may come in any order; with a bar."""
+    """The result from numbers and rows of tasks in any order, with a progress bar."""
     rows: dict[int, QueryRows] = {}
     with progress_bar("local PageRank", progress, total=asked.positions.size, unit="sources") as bar:
         for number, block in blocks:

@@ -150,20 +150,24 @@ def convert_from_nx(
         except ValueError as error:
             raise NotImplementedError(f"graphrf cannot convert this graph: {error}") from error
 
-    if graph.is_multigraph():
-        parallel = list(edges)
-        counts = np.fromiter(map(len, parallel), dtype=np.float64, count=entries)
-        if weight is None:
-            return BackendGraph(nodes, directed, weight, made(counts))
-        listed = [sum(data.get(weight, default) for data in keys.values()) for keys in parallel]
-    else:
-        counts = np.ones(entries)
-        if weight is None:
-            return BackendGraph(nodes, directed, weight, made(counts))
-        listed = [data.get(weight, default) for data in edges]
-    values = np.array(listed, dtype=np.float64)
+    counts, values = _edge_values(list(edges), weight, default, graph.is_multigraph())
+    if values is None:
+        return BackendGraph(nodes, directed, weight, made(counts))
     ones = bool((values > 0).all() and (counts == 1).all())
     return BackendGraph(nodes, directed, weight, made(values), None if ones else made(counts))
+
+
+def _edge_values(
+    edges: list[Any], weight: Hashable | None, default: Any, parallel: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Numbers of parallel edges between neighbours, and their total weights (None without `weight`)."""
+    if parallel:
+        counts = np.fromiter(map(len, edges), dtype=np.float64, count=len(edges))
+        totals = (sum(data.get(weight, default) for data in keys.values()) for keys in edges)
+    else:
+        counts = np.ones(len(edges))
+        totals = (data.get(weight, default) for data in edges)
+    return counts, None if weight is None else np.array(list(totals), dtype=np.float64)
 
 
 def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:

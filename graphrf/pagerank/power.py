@@ -1,4 +1,4 @@
-"""PageRank exactly, by power iteration: the reference, and the better choice for one vector on one machine."""
+"""Exact PageRank by power iteration: the reference, and the better choice for one vector on one machine."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from graphrf._base.memory import require_memory
 from graphrf._base.threads import startable, thread_count
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.pagerank.pace import Pace
-from graphrf.pagerank.problem import Problem, distribution, make_problem, vectors_of, without_alpha
+from graphrf.pagerank.acceleration import Acceleration
+from graphrf.pagerank.problem import RankingProblem, distribution, make_problem, vectors_of, without_alpha
 from graphrf.pagerank.result import ITERATION_ROUNDING, PageRankResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
-# Vectors that go through the matrix together: eight of a row fill a cache line.
+# Vectors that are multiplied together: eight of a row fill a cache line.
 _WIDTH = 8
-# Entries and rows below which threads cost more than they bring (measured).
+# Fewer entries and rows are not worth threads (measured).
 _WORTH_THREADS = 2**18
-# Parts of a product for each thread, so that none waits long for the last.
+# Parts of a product for each thread, to balance them.
 _PARTS = 4
 # Scores are kept per degree, which would overflow for degrees below this.
 _LEAST_DEGREE = 1e-290
-# Iterations unless more are asked for: changes that still fall after so many belong to p_halt below 3e-4.
+# Default maximum of iterations; only p_halt below 3e-4 needs more.
 _MOST_ITERATIONS = 100_000
 
 
@@ -71,25 +71,25 @@ def pagerank(
         The vector u, up to a factor: the distribution of jumps from nodes without edges. Default: v, as in
         networkx.
     start : as `personalization`, optional
-        Initial scores, one vector for all or one for each v; it changes the number of iterations, not the
+        Initial scores, one vector for all or one for each v; they affect the number of iterations, not the
         result. Default: v.
     tol : float
         Bound on the L1 error of each vector of scores. The map contracts L1 distances by 1 - p, so the error
         after an iteration is at most (1 - p) / p times the change; iteration stops when that is at most `tol`,
         whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes, that is
-        always satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default is out of reach, and
-        iteration ends with the warning once its changes are rounding alone.
+        always satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default cannot be reached, and
+        iteration ends with the warning once its changes are rounding errors.
     max_iter : int, optional
         Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on undirected
-        graphs, which need fewer in practice; at most 100,000.
+        graphs, which in practice need fewer; at most 100,000.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 
     Returns
     -------
     PageRankResult
-        scores (N,), or (n, N) of several vectors; converged, iterations, residual, error_bound. Of several
-        vectors `iterations`, `residual` and `error_bound` are the largest, and `converged` says whether all are.
+        scores (N,), or (n, N) of several vectors; converged (of all), iterations, residual and error_bound (the
+        largest of several vectors).
 
     Warns
     -----
@@ -99,19 +99,18 @@ def pagerank(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range; errors about one of several vectors name its row.
+        If arguments are out of range; errors about one of several vectors name its row.
 
     Notes
     -----
-    On undirected graphs, where P has real eigenvalues, iterations step beyond the image of the last vector
-    (second-order Richardson, Golub and Varga 1961), by as much as the decrease so far suggests: about half as
-    many iterations at p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes. The last step is always a plain one,
-    so the change and its bound are those of the map above.
+    On undirected graphs, where P has real eigenvalues, iterations are accelerated (second-order Richardson, Golub
+    and Varga 1961): about half as many at p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes. The last step is
+    always a plain one, so the change and its bound are those of the map above.
 
     Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
-    more than 70 on undirected ones. Undirected graphs need no copy of the matrix; of directed ones the
-    transposed is made, in about the time of five iterations. Beside that and the result, memory is 3 vectors,
-    or 24 for several, which go through the matrix 8 at a time; each is as it would be alone, bit for bit.
+    more than 70 on undirected ones. Undirected graphs need no copy of the matrix; directed ones are transposed, in
+    about the time of five iterations. Beside that and the result, memory is 3 vectors, or 24 for several, which
+    are multiplied 8 at a time; each is as it would be alone, bit for bit.
 
     Examples
     --------
@@ -127,15 +126,9 @@ def pagerank(
            [0.459, 0.195, 0.345]])
     """
     result = iterate(
-        graph,
-        p_halt=p_halt,
-        personalization=personalization,
-        dangling=dangling,
-        start=start,
-        tol=tol,
-        max_iter=max_iter,
-        n_threads=n_threads,
-    )
+        graph, p_halt=p_halt, personalization=personalization, dangling=dangling, start=start, tol=tol,
+        max_iter=max_iter, n_threads=n_threads,
+    )  # fmt: skip
     if not result.converged:
         warn(
             f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
@@ -157,7 +150,7 @@ def iterate(
     n_threads: int | None = None,
     plain: bool = False,
 ) -> PageRankResult:
-    """`pagerank` without its warning; `plain` forbids steps beyond the image of the last vector."""
+    """`pagerank` without its warning; `plain` turns acceleration off."""
     require_graph(graph)
     vectors = vectors_of(graph, personalization)
     count = 1 if vectors is None else len(vectors)
@@ -188,7 +181,7 @@ def iterate(
                 problems = [make_problem(graph, p, vectors[row], dangling) for row in rows]
             guess = None if guesses is None else [guesses(row) for row in rows]
             panel = _panel(problems, guess, matrix)
-            # Plain steps, which are known to suffice, must be left at the end.
+            # As many plain steps as suffice without acceleration are reserved for the end.
             stop = _Stop(tol, limit, 0 if graph.directed or plain else contractions)
             made = _iterate_panel(panel, matrix, share, stop, scores[first:], residuals[first:])
             iterations = max(iterations, made)
@@ -202,8 +195,8 @@ def iterate(
     )
 
 
-def walked(problem: Problem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
-    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: where walks are after k steps if not at an end."""
+def walked(problem: RankingProblem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
+    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: the mass of walks of at least k steps, after k."""
     matrix = _matrix(problem.graph, several=False)
     panel = _panel([problem], None, matrix)
     nothing = np.zeros(1)
@@ -214,7 +207,7 @@ def walked(problem: Problem, n_steps: int, n_threads: int) -> Iterator[np.ndarra
 
 
 def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray] | None:
-    """The first guess for every vector, None if it is the vector itself."""
+    """Function of a vector's number to its initial scores; None if these are the vector itself."""
     if start is None:
         return None
     given = vectors_of(graph, start, argument="start")
@@ -249,13 +242,13 @@ def _matrix(graph: Graph, several: bool) -> _Matrix:
         adjacency = _transposed(adjacency, np.ones(data.size, np.int8) if unit else data)
         data = data if unit else adjacency.data
     if unit and not several:
-        # Several vectors take longer to read than the ones beside them, which spares them a loop of their own.
+        # With several vectors, reading entries of 1 costs little, so only single ones have a loop without them.
         data = data[:0]
     index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
     indptr = adjacency.indptr.astype(index_type, copy=False)
     indices = adjacency.indices.astype(index_type, copy=False)
     for array in (indptr, indices, data, degrees):
-        array.setflags(write=False)  # as the graph's own are, so that the loop is compiled once
+        array.setflags(write=False)  # as in the graph, so that the loop is compiled once
     return _Matrix(indptr, indices, data, degrees)
 
 
@@ -265,7 +258,7 @@ def _transposed(adjacency: sp.csr_array, data: np.ndarray) -> sp.csc_array:
 
 @dataclass
 class _Panel:
-    """Vectors on their way, by columns: scores per degree (two copies), personalisations, where they jump to."""
+    """Iterated vectors by columns: scores per degree (two copies), personalisations, and targets of jumps."""
 
     now: np.ndarray
     following: np.ndarray
@@ -274,15 +267,20 @@ class _Panel:
     lost: np.ndarray
     p_halt: float
 
+    def jumps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mass of each column that restarts from its personalisation, and mass that leaves dangling nodes."""
+        leak = (1 - self.p_halt) * self.lost
+        return self.p_halt + (leak if self.jump.size == 0 else np.zeros_like(leak)), leak
+
     def keep(self, columns: np.ndarray) -> None:
-        """Drop all columns but these."""
+        """Remove all other columns."""
         self.now = self.now.take(columns, axis=1)
         self.following = self.following.take(columns, axis=1)
         self.starts = self.starts.take(columns, axis=1)
         self.lost = self.lost.take(columns)
 
 
-def _panel(problems: Sequence[Problem], guesses: list[np.ndarray] | None, matrix: _Matrix) -> _Panel:
+def _panel(problems: Sequence[RankingProblem], guesses: list[np.ndarray] | None, matrix: _Matrix) -> _Panel:
     dangling = problems[0].dangling
     guesses = [problem.start for problem in problems] if guesses is None else guesses
     shape = problems[0].start.size, len(problems)
@@ -301,13 +299,13 @@ def _panel(problems: Sequence[Problem], guesses: list[np.ndarray] | None, matrix
     )
 
 
-# Calls a function over ranges of blocks of rows that make up all of them.
+# Calls a function for ranges of blocks of rows, all of them together.
 _Share = Callable[[Callable[[int, int], None]], None]
 
 
 @contextmanager
 def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share]:
-    """A way to go over all blocks of rows, on several threads where that is worth it."""
+    """A function that runs a task over all blocks of rows, on several threads if that is worth it."""
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
     n_threads = startable(n_threads)
@@ -328,66 +326,69 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
 
 
 class _Stop(NamedTuple):
-    """When to stop: at an error below `tol`, or after `limit` iterations, plain ones after so many."""
+    """Limits of the iteration: an error below `tol`, a number of iterations, and the last accelerated one."""
 
     tol: float
     limit: int
-    plain_after: int
+    accelerated: int
 
 
 @dataclass
 class _Column:
-    """A vector in the panel: where its result goes, and how far it steps."""
+    """A vector in the panel: the row of its result, and its extrapolation."""
 
     row: int
-    pace: Pace
+    acceleration: Acceleration
     done: bool = False
+
+    def observe(self, change: float, tol: float, p_halt: float, *, last: bool) -> None:
+        """Note the change of an iteration, and set `done`."""
+        plain = self.acceleration.weight == 1
+        self.acceleration.observe(change)
+        # Changes at the level of rounding will not become smaller.
+        small = iteration_bound(change, p_halt) <= tol or change <= ITERATION_ROUNDING
+        if small:
+            self.acceleration.settle()
+        self.done = bool((small and plain) or last)
 
 
 def _iterate_panel(
     panel: _Panel, matrix: _Matrix, share: _Share, stop: _Stop, scores: np.ndarray, residuals: np.ndarray
 ) -> int:
-    """Iterate every column to its end; returns the most iterations.
+    """Iterate every column until it is done; returns the largest number of iterations.
 
-    Column c ends in `scores[c]`, its last change in `residuals[c]`.
+    Column c is written to `scores[c]`, its last change to `residuals[c]`.
     """
-    columns = [_Column(row, Pace(1 - panel.p_halt)) for row in range(panel.now.shape[1])]
+    columns = [_Column(row, Acceleration(1 - panel.p_halt)) for row in range(panel.now.shape[1])]
     for iteration in range(1, stop.limit + 1):
-        # The last one is plain too, so that the change tells the error of what is returned.
-        if iteration > stop.plain_after or iteration == stop.limit:
+        last = iteration == stop.limit
+        # The last step is plain too, so that its change bounds the error of the result.
+        if last or iteration > stop.accelerated:
             for column in columns:
-                column.pace.settle()
-        weight = np.array([column.pace.weight for column in columns])
-        change = _iterate(panel, matrix, share, weight)
+                column.acceleration.settle()
+        restart, leak = panel.jumps()
+        weight = np.array([column.acceleration.weight for column in columns])
+        change = _step(panel, matrix, share, weight, restart, leak)
         for place, column in enumerate(columns):
-            if column.done:
-                continue
-            column.pace.observe(float(change[place]))
-            # Changes that are rounding alone will not become smaller.
-            small = iteration_bound(change[place], panel.p_halt) <= stop.tol or change[place] <= ITERATION_ROUNDING
-            if small:
-                column.pace.settle()
-            if (small and weight[place] == 1) or iteration == stop.limit:
-                column.done = True
-                residuals[column.row] = change[place]
-                row = scores[column.row]
-                np.multiply(panel.now[:, place], np.where(matrix.degrees > 0, matrix.degrees, 1.0), out=row)
-                np.maximum(row, 0, out=row)  # a step beyond the image may leave a score just below 0
-                row /= row.sum()  # rounding only: the map keeps the sum
-        stay = [place for place, column in enumerate(columns) if not column.done]
-        if not stay:
+            if not column.done:
+                column.observe(float(change[place]), stop.tol, panel.p_halt, last=last)
+                if column.done:
+                    residuals[column.row] = change[place]
+                    _write_scores(panel, matrix, place, scores[column.row])
+        active = [place for place, column in enumerate(columns) if not column.done]
+        if not active:
             break
-        if 2 * len(stay) <= len(columns):
-            panel.keep(np.array(stay))
-            columns = [columns[place] for place in stay]
+        if 2 * len(active) <= len(columns):
+            panel.keep(np.array(active))
+            columns = [columns[place] for place in active]
     return iteration
 
 
-def _iterate(panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray) -> np.ndarray:
-    """One iteration of all columns; returns the L1 norms of their changes."""
-    leak = (1 - panel.p_halt) * panel.lost
-    restart = panel.p_halt + (leak if panel.jump.size == 0 else np.zeros_like(leak))
-    return _step(panel, matrix, share, weight, restart, leak)
+def _write_scores(panel: _Panel, matrix: _Matrix, place: int, row: np.ndarray) -> None:
+    """Write the scores of a column to a row."""
+    np.multiply(panel.now[:, place], np.where(matrix.degrees > 0, matrix.degrees, 1.0), out=row)
+    np.maximum(row, 0, out=row)  # an accelerated step may leave a score just below 0
+    row /= row.sum()  # corrects rounding only, since the map keeps the sum
 
 
 def _step(
@@ -400,6 +401,6 @@ def _step(
     vectors = panel.now, panel.following, panel.starts, panel.jump
     share(lambda first, last: sweep(first, last, *matrix, *vectors, walk, restart, leak, weight, change, lost))
     panel.now, panel.following = panel.following, panel.now
-    # Running sums, because `sum` adds up in an order that depends on the number of columns.
+    # Running sums, since the order of `sum` depends on the number of columns.
     panel.lost = lost.cumsum(axis=0)[-1]
     return np.asarray(change.cumsum(axis=0)[-1])

@@ -1,4 +1,4 @@
-"""The question: a chain that halts with probability p_halt and starts from the personalisation vector."""
+"""The problem of PageRank: a chain that halts with probability p_halt and starts from a personalisation vector."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from graphrf.graph.alignment import as_pandas, for_all_nodes, labels_of, shown
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.graph.names import is_integer
 
-# Below this a round or a push moves so little that queries would take hours.
+# With smaller values a round or a push would move so little that queries would take hours.
 SMALLEST_HALT = 1e-6
 
 
 def _instead_of_alpha(function: str, alpha: Any) -> str:
-    """The text for `alpha=`, the argument of networkx: `p_halt` follows from it."""
+    """The error message for `alpha=`, the argument of networkx, with the corresponding `p_halt`."""
     given = f": pass p_halt={1 - alpha:.12g}" if isinstance(alpha, float) and 0 < alpha < 1 else ""
     return f"is not an argument of {function}; networkx's alpha is 1 - p_halt{given}"
 
@@ -30,15 +30,15 @@ without_alpha = checks.without("alpha", _instead_of_alpha)
 
 
 @dataclass(frozen=True)
-class Problem:
+class RankingProblem:
     r"""PageRank of `graph`: the distribution rho that solves
 
     .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad \delta = \sum_{i\ \text{dangling}} \rho_i,
 
     with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling nodes. It is
     x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they would leave a dangling
-    node: the jumps to v merely start such walks again. That holds only while dangling nodes jump to v; with
-    another distribution `jump` in the place of delta's v, only power iteration serves.
+    node, since jumps to v restart such walks. With another distribution `jump` of jumps from dangling nodes, this
+    does not hold, and only power iteration can be used.
     """
 
     graph: Graph
@@ -49,7 +49,7 @@ class Problem:
 
     @cached_property
     def dangling(self) -> np.ndarray:
-        """Positions of the nodes without an edge to follow."""
+        """Positions of the nodes without outgoing edges."""
         return np.flatnonzero(np.diff(self.graph.adjacency.indptr) == 0)
 
     @cached_property
@@ -65,7 +65,7 @@ class Problem:
 
 
 def walks_halt(p_halt: float) -> float:
-    """The checked `p_halt` of walks or pushes, whose cost is in proportion to its inverse; not cut off."""
+    """The valid `p_halt` of walks or pushes, whose cost is proportional to its inverse."""
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if p_halt < SMALLEST_HALT:
         raise checks.value_error(
@@ -76,8 +76,8 @@ def walks_halt(p_halt: float) -> float:
     return p_halt
 
 
-def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> Problem:
-    """The checked question of one vector; `personalization` may be an element of what `vectors_of` returns."""
+def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> RankingProblem:
+    """The problem of one vector; `personalization` may be an element of the result of `vectors_of`."""
     require_graph(graph)
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
@@ -85,49 +85,53 @@ def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: An
     else:
         start = distribution(graph, personalization, "personalization")
     jump = None if dangling is None else distribution(graph, dangling, "dangling")
-    return Problem(graph, p_halt, start, personalization is not None, jump)
+    return RankingProblem(graph, p_halt, start, personalization is not None, jump)
 
 
 def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
-    """The vectors in `personalization`, checked one by one, for `make_problem`; None if it is a single vector.
+    """The valid vectors in `personalization`, for `make_problem`; None if it is a single vector.
 
     Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings or Series; errors name the
-    row. Nothing is made dense that was not. `argument` is the name that errors give to it.
+    row of `argument`. Sparse vectors stay sparse.
     """
-    name = argument
     require_graph(graph)
-    personalization = _by_labels(graph, personalization, name)
+    personalization = _by_labels(graph, personalization, argument)
     if personalization is None or isinstance(personalization, Mapping):
         return None
     if sp.issparse(personalization):
-        return _sparse_rows(graph, personalization, name)
+        return _sparse_rows(graph, personalization, argument)
     if not isinstance(personalization, np.ndarray) and isinstance(personalization, Sequence):
-        rows = [
-            _by_labels(graph, row, f"{name}[{i}]") if hasattr(row, "iloc") or hasattr(row, "dims") else row
-            for i, row in enumerate(personalization)
-        ]
-        mappings = sum(isinstance(row, Mapping) for row in rows)
-        if 0 < mappings < len(rows):
-            raise TypeError(
-                f"a sequence of several `{name}` must hold mappings only, or numbers only, "
-                f"got a {type(personalization).__name__} of both"
-            )
-        personalization = rows
-        if mappings:
-            named = ((f"{name}[{i}]", row) for i, row in enumerate(rows))
-            return [_Entries(*_entries(graph, row, argument), argument) for argument, row in named]
-    values = _numeric(graph, personalization, name)
+        personalization = _rows_by_labels(graph, personalization, argument)
+        if personalization and isinstance(personalization[0], Mapping):
+            named = ((f"{argument}[{i}]", row) for i, row in enumerate(personalization))
+            return [_Entries(*_entries(graph, row, name), name) for name, row in named]
+    values = _numeric(graph, personalization, argument)
     if values.ndim != 2:
         return None
-    _check_rows(graph, values.shape, name)
+    _check_rows(graph, values.shape, argument)
     for i, row in enumerate(values):
-        _check_values(row, f"{name}[{i}]")
+        _check_values(row, f"{argument}[{i}]")
     return list(values)
+
+
+def _rows_by_labels(graph: Graph, rows: Sequence[Any], name: str) -> list[Any]:
+    """Elements of a sequence, with Series as mappings; TypeError for mappings among numbers."""
+    aligned = [
+        _by_labels(graph, row, f"{name}[{i}]") if hasattr(row, "iloc") or hasattr(row, "dims") else row
+        for i, row in enumerate(rows)
+    ]
+    mappings = sum(isinstance(row, Mapping) for row in aligned)
+    if 0 < mappings < len(aligned):
+        raise TypeError(
+            f"a sequence of several `{name}` must hold mappings only, or numbers only, "
+            f"got a {type(rows).__name__} of both"
+        )
+    return aligned
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """A vector that is zero but for `values` at `positions`, already checked."""
+    """A valid vector with `values` at `positions` and zeros elsewhere."""
 
     positions: np.ndarray
     values: np.ndarray
@@ -162,7 +166,7 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
 
 
 def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
-    """A probability vector (N,) from what is given up to a factor: a mapping, an array, one of `vectors_of`."""
+    """A probability vector (N,) from a vector up to a factor: a mapping, an array, or one of `vectors_of`."""
     given = _by_labels(graph, given, name)
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
@@ -180,7 +184,7 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 
 def _by_labels(graph: Graph, given: Any, name: str) -> Any:
-    """A Series of pandas, or a data frame of one column, as a mapping; anything else as it is.
+    """A Series of pandas, or a data frame of one column, as a mapping; anything else unchanged.
 
     An index that only numbers the values stands for all nodes in their order.
     """
@@ -210,7 +214,7 @@ def _by_labels(graph: Graph, given: Any, name: str) -> Any:
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
     """`given` as an array of numbers."""
-    given = checks.plain(name, given)
+    given = checks.to_array_like(name, given)
     try:
         values = np.asarray(given)
     except ValueError as error:  # ragged lists
@@ -225,7 +229,7 @@ def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 
 def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = None) -> None:
-    """Entries of a vector are finite, not negative, not all zero; `positions` says where they are."""
+    """Raise an error unless the entries of a vector, at `positions`, are finite, not negative and not all zero."""
     checks.finite(name, values)
     if (values < 0).any():
         worst = int(values.argmin())
@@ -236,7 +240,7 @@ def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = 
 
 
 def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values of a mapping. Keys are nodes."""
+    """Positions and values of a mapping of nodes to values."""
     values = np.array([checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64)
     positions = _positions(graph, list(given), name)
     if np.unique(positions).size != positions.size:
@@ -246,7 +250,7 @@ def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndar
 
 
 def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
-    """Keys are names; integers are positions where no name of the graph is an integer."""
+    """Positions of keys: names, or positions if no name of the graph is an integer."""
     integers = all(is_integer(key) for key in keys)
     if graph.has_names and not (integers and not graph.has_integer_names):
         try:

@@ -1,8 +1,8 @@
-"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk from what is left.
+"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk from the rest.
 
-A source's state is kept for the touched nodes alone (`graphrf.pagerank.touched`), so memory and time depend on the
-neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node, walk,
-step).
+A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend on
+the neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node,
+walk, step).
 
 Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
 "Bookmark-coloring algorithm for personalized PageRank computing", Internet Math. 3, 2006; Wang, Yang, Xiao, Wei
@@ -19,30 +19,38 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.pagerank.touched import FEWEST_ROWS, append, begin, clear, grown, new_table, place_of, unvisited
+from graphrf.pagerank.node_table import (
+    FEWEST_ROWS,
+    append,
+    begin,
+    clear,
+    enlarged_table,
+    new_table,
+    place_of,
+    unvisited,
+)
+from graphrf.pagerank.row_scores import N_BATCHES, rank, row_score, standard_error
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.walks.philox import Use, philox, unit
 from graphrf.sampling.walks.transitions import neighbour
-
-# Independent batches of walks behind each standard error.
-N_BATCHES = 16
 
 _USE = np.uint64(Use.PUSH_WALK)
 _U0 = np.uint64(0)
 _U32 = np.uint64(32)
 _MASK = np.uint64(0xFFFFFFFF)
-# The counter of a node's number of walks stands where no walk's number does.
+# Counter of a node's number of walks, in the place of a walk's number.
 _ROUNDING = np.uint64(0xFFFFFFFF)
 # Walkers that advance together, so that their reads of memory overlap.
 _LANES = 128
 # The threshold is lowered by this factor until the walks will cost less than the pushes did, or until lowering it
-# cost more than it saved; but not before the pushes cost a 50th of the walks. A step of a walk costs about as
-# much as two edges pushed along.
+# costs more than it saves and the pushes cost a 50th of the walks. A step of a walk costs as much as pushing along
+# two edges.
 _LOWERING = 0.5
 _STEP_COST = 2.0
 _PATIENCE = 50.0
-# Queued nodes that are requested from memory together, and their edges: no more once there are so many.
+# Maximum of queued nodes, and of their edges, that are prefetched together.
 _AHEAD, _EDGES_AHEAD = 32, 512
-# Probabilities below this, whose logarithm would be lost, are taken for this.
+# Lower limit of probabilities, whose logarithm must exist.
 _LEAST_FAILURE = 1e-300
 
 
@@ -52,7 +60,7 @@ class Query(NamedTuple):
     Attributes
     ----------
     p_halt : float
-    k : int, the best nodes to return; 0 for all
+    k : int, number of best nodes to return; 0 for all
     limit : float, residual that a node may keep for each of its edges, without walks; 0 for walks
     epsilon, delta, failure : float, the guarantee (`graphrf.pagerank.local_pagerank`)
     spread : float, bound on the variance of a walk's score over its mean
@@ -80,7 +88,7 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
 
     Returns
     -------
-    ends : int64, shape (n + 1,), where rows begin and end in the next three, each row best first if k > 0
+    ends : int64, shape (n + 1,), limits of rows in the next three, each row best first if k > 0
     nodes : int64; scores, errors : float64
     record : float64, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta
     """
@@ -101,19 +109,17 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
         )
         scale = query.p_halt / density if density > 0 else 0.0
         end = ends[i]
-        count = _rank(table, used, scale, query, best_scores, best_rows) if query.k > 0 else used
+        count = rank(table, used, scale, query, best_scores, best_rows) if query.k > 0 else used
         if end + count > nodes.size:
             size = max(2 * nodes.size, end + count)
-            nodes, scores, errors = (
-                _longer(nodes, end, size),
-                _longer(scores, end, size),
-                _longer(errors, end, size),
-            )
+            nodes = enlarged(nodes, end, size)
+            scores = enlarged(scores, end, size)
+            errors = enlarged(errors, end, size)
         for j in range(count):
             row = best_rows[j] if query.k > 0 else j
             nodes[end + j] = table.nodes[row]
-            scores[end + j] = _score(table, row, scale, query.p_halt)
-            errors[end + j] = _error(table, row, scale)
+            scores[end + j] = row_score(table, row, scale, query.p_halt)
+            errors[end + j] = standard_error(table, row, scale)
         ends[i + 1] = end + count
         record[i, 4] = used
         clear(table, used)
@@ -124,11 +130,11 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
 def _solve(  # type: ignore[no-untyped-def]
     table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record
 ):
-    """Push, and walk if asked to; returns the walks for each unit of mass, 0 without walks."""
+    """Push, then walk unless `query.limit` is given; returns the walks for each unit of mass, 0 without walks."""
     p = query.p_halt
     origin = table.nodes[0]
     record[5] = query.delta
-    if indptr[origin] == indptr[origin + 1]:  # every jump leads back
+    if indptr[origin] == indptr[origin + 1]:  # all jumps return to the source
         table.mass[0, 0] = 0.0
         table.mass[0, 1] = 1.0
         return table, used, 0.0
@@ -144,11 +150,11 @@ def _solve(  # type: ignore[no-untyped-def]
         if not walks_follow:
             return table, used, 0.0
         delta = query.delta
-        if query.k > 0 and _rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
-            # Scores without walks are lower bounds, so the k best nodes are all above the k-th of them.
-            delta = max(delta, _score(table, best_rows[query.k - 1], 0.0, p))
+        if query.k > 0 and rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
+            # Scores without walks are lower bounds, so the k best scores are at least the k-th of them.
+            delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
         density = walk_density(query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.spread)
-        # What has just been pushed for must have paid, unless pushing has hardly begun.
+        # The last pushes must have paid, unless pushing has hardly begun.
         saved = walking
         walking = _STEP_COST * record[0] * density / p
         saved -= walking
@@ -167,10 +173,10 @@ def _solve(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
-    """Push until no node's residual exceeds `limit` for each of its edges; first come, first served.
+    """Push nodes in order of arrival until no node's residual exceeds `limit` for each of its edges.
 
-    A push turns p_halt of a node's residual into reserve and deals the rest to its neighbours, from a dangling
-    node to the source. Returns the table, its rows, the pushes and the edges that they went along.
+    A push turns p_halt of a node's residual into reserve and gives the rest to its neighbours, from a dangling
+    node to the source. Returns the table, its number of rows, and the numbers of pushes and of edges.
     """
     pushes = 0
     edges = 0
@@ -188,7 +194,7 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
         while done < n:
             ahead, room = _look_ahead(table.queues[side], table.nodes, done, n, indptr, indices, cumulative)
             if used + room > table.nodes.size:
-                table = grown(table, used, used + room)
+                table = enlarged_table(table, used, used + room)
             used, following = _deal(
                 table.slots, table.places, table.nodes, table.mass, table.queues[side], table.queues[1 - side],
                 done, ahead, used, following, indptr, indices, cumulative, p_halt, limit,
@@ -206,9 +212,9 @@ def _deal(  # type: ignore[no-untyped-def]
     slots, places, nodes, mass, queue, next_queue, first, last, used, following, indptr, indices, cumulative,
     p_halt, limit,
 ):  # fmt: skip
-    """Push the nodes first .. last - 1 of a queue; returns the table's rows, and the length of the next queue.
+    """Push the nodes first .. last - 1 of a queue; returns the numbers of rows and of nodes in the next queue.
 
-    Arrays, not the table: numba would count references to each of them at every edge.
+    The table is passed as arrays, since numba would count references to each of them at every edge.
     """
     weighted = cumulative.size > 0
     for i in range(first, last):
@@ -253,7 +259,7 @@ def _deal(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _look_ahead(queue, nodes, first, last, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Request what pushing some nodes of a queue from `first` on will read; returns their end, and their edges.
+    """Prefetch the data of some nodes of a queue from `first` on; returns their end, and their number of edges.
 
     Nodes without edges count as one edge.
     """
@@ -288,8 +294,8 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def walk_density(epsilon, score, failure, spread):  # type: ignore[no-untyped-def]
-    """Walks for each unit of residual mass, so that a node of `score` or more is missed by epsilon times its score
-    with probability `failure` at most (derived in `graphrf.pagerank.local_pagerank`)."""
+    """Walks for each unit of residual mass: the relative error of a score of at least `score` exceeds epsilon with
+    probability at most `failure` (derived in `graphrf.pagerank.local_pagerank`)."""
     return spread * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 
 
@@ -297,8 +303,8 @@ def walk_density(epsilon, score, failure, spread):  # type: ignore[no-untyped-de
 def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
     """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and count.
 
-    Each walk takes at least one step. A node's number of walks is rounded at random, with the right mean. The
-    batches take walks in turn. Counters, under a key of the source node: (node, walk, block of steps, PUSH_WALK).
+    Each walk takes at least one step. A node's number of walks is rounded at random without bias, and batches take
+    walks in turn. Counters, with a key of the source node: (node, walk, block of steps, PUSH_WALK).
     """
     w0, w1, _, _ = philox(uint64(table.nodes[0]), _U0, _U0, _USE, key)
     key = (w0 << _U32) | w1
@@ -373,7 +379,7 @@ def _advance(  # type: ignore[no-untyped-def]
                 )
         k += 1
         steps += n
-        # One kind of read a loop, so that many are under way at once.
+        # One kind of read in each loop, so that many are in flight.
         for i in range(n):
             lane = alive[i]
             v = position[lane]
@@ -400,7 +406,7 @@ def _advance(  # type: ignore[no-untyped-def]
 def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-untyped-def]
     """Count a visit of every living walk to its node, and give new nodes a row."""
     if used + n > table.nodes.size:
-        table = grown(table, used, used + n)
+        table = enlarged_table(table, used, used + n)
     for i in range(n):
         v = uint64(position[alive[i]])
         place = place_of(table.slots, v)
@@ -420,96 +426,8 @@ def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-u
 
 @njit(nogil=True)
 def _close(visits, row):  # type: ignore[no-untyped-def]
-    """Add the visits of the batch under way to the sums over batches."""
+    """Add the visits of the current batch to the sums over batches."""
     count = visits[row, 0]
     visits[row, 0] = 0.0
     visits[row, 2] += count
     visits[row, 3] += count * count
-
-
-# -- scores --------------------------------------------------------------------------------------------------
-
-
-@njit(nogil=True)
-def _score(table, row, scale, p_halt):  # type: ignore[no-untyped-def]
-    """Reserve, the part of the residual that halts at once, and the walks' visits."""
-    score = table.mass[row, 1] + p_halt * table.mass[row, 0]
-    return score + scale * table.visits[row, 2] if scale > 0 else score
-
-
-@njit(nogil=True)
-def _error(table, row, scale):  # type: ignore[no-untyped-def]
-    if scale == 0:  # no walks
-        return 0.0
-    total = table.visits[row, 2]
-    variance = (N_BATCHES * table.visits[row, 3] - total * total) / (N_BATCHES - 1)
-    return scale * np.sqrt(max(variance, 0.0))
-
-
-@njit(nogil=True)
-def _rank(table, used, scale, query, best_scores, best_rows):  # type: ignore[no-untyped-def]
-    """The rows of the k best scores, best first, ties by node; returns how many there are.
-
-    A heap whose top is the worst of the best, then taken apart.
-    """
-    k = query.k
-    n = 0
-    nodes = table.nodes
-    for row in range(used):
-        score = _score(table, row, scale, query.p_halt)
-        if n < k:
-            n += 1
-            hole = n - 1
-            while hole > 0:
-                parent = (hole - 1) >> 1
-                if _better(best_scores[parent], nodes[best_rows[parent]], score, nodes[row]):
-                    best_scores[hole] = best_scores[parent]
-                    best_rows[hole] = best_rows[parent]
-                    hole = parent
-                else:
-                    break
-            best_scores[hole] = score
-            best_rows[hole] = row
-        elif _better(score, nodes[row], best_scores[0], nodes[best_rows[0]]):
-            _sink(best_scores, best_rows, nodes, n, score, row)
-    for last in range(n - 1, 0, -1):
-        score = best_scores[last]
-        row = best_rows[last]
-        best_scores[last] = best_scores[0]
-        best_rows[last] = best_rows[0]
-        _sink(best_scores, best_rows, nodes, last, score, row)
-    return n
-
-
-@njit(nogil=True)
-def _better(score, node, other_score, other_node):  # type: ignore[no-untyped-def]
-    return score > other_score or (score == other_score and node < other_node)
-
-
-@njit(nogil=True)
-def _sink(best_scores, best_rows, nodes, n, score, row):  # type: ignore[no-untyped-def]
-    """Replace the top of a heap of n entries."""
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= n:
-            break
-        if child + 1 < n and _better(
-            best_scores[child], nodes[best_rows[child]], best_scores[child + 1], nodes[best_rows[child + 1]]
-        ):
-            child += 1
-        if _better(best_scores[child], nodes[best_rows[child]], score, nodes[row]):
-            break
-        best_scores[hole] = best_scores[child]
-        best_rows[hole] = best_rows[child]
-        hole = child
-    best_scores[hole] = score
-    best_rows[hole] = row
-
-
-@njit(nogil=True)
-def _longer(array, used, size):  # type: ignore[no-untyped-def]
-    longer = np.empty(size, array.dtype)
-    for i in range(used):
-        longer[i] = array[i]
-    return longer

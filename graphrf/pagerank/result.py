@@ -1,4 +1,4 @@
-"""Results of PageRank: scores with the record of how they were found."""
+"""Results of PageRank: scores with the record of their computation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from graphrf.sampling.walks.coupling import Coupling
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph
 
-# What rounding adds to an iteration of power iteration, in L1 norm; changes below it are rounding alone.
+# Rounding error of an iteration of power iteration in L1 norm; smaller changes are rounding errors.
 ITERATION_ROUNDING = 2.0**-50
 
 
 def iteration_bound(change: Any, p_halt: float) -> Any:
-    """A bound on the L1 error of scores that the last iteration changed by so much (a number or an array)."""
+    """A bound on the L1 error of scores after an iteration with this change (a number or an array)."""
     with np.errstate(over="ignore"):  # of p_halt near the least number
         return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
@@ -46,7 +46,7 @@ class Ranking:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__post_init__()  # pickles forget that arrays are read-only
+        self.__post_init__()  # pickle drops read-only flags
 
     def top(self, k: int = 10) -> Any:
         """The `k` largest scores with their nodes' names, largest first; ties in the order of the nodes.
@@ -84,11 +84,11 @@ class Ranking:
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
 
     def _facts(self) -> str:
-        """Facts about the result that its representation shows beside the best node."""
+        """Facts about the result for its representation."""
         return self._size()
 
     def _size(self) -> str:
-        """The graph's size, and the number of vectors where there are several."""
+        """The graph's size, and the number of vectors if there are several."""
         size = f"{self.scores.shape[-1]} nodes"
         return size if self.scores.ndim == 1 else f"{len(self.scores)} vectors on {size}"
 
@@ -118,12 +118,11 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
     for normal errors; a standard deviation estimated with n - 1 degrees of freedom is too small by the factor
     c_4(n) = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2) on average, which is divided out.
 
-    Errors of rare nodes are not normal: most of them no walk meets, and those have no standard error. What walks
-    found of score i, `estimated[i]`, over its standard error is the root of the number k_i of visits that it
-    rests on. A node with a single visit stands for as much mass of nodes without one (Good and Turing), and is
-    itself too large by nearly its own score: sigma_i twice. This has the weight k_i^-3, and the normal error the
-    rest; the mean over Poisson counts is right for rare and for common nodes, and at most 1.5 times too
-    large between.
+    Errors of rare nodes are not normal, since most of them are not visited and have no standard error. The
+    estimated part of score i, `estimated[i]`, divided by its standard error is the root of its number of visits
+    k_i. A node with a single visit represents as much mass of nodes without one (Good and Turing), and is itself
+    too large by nearly its score, which is 2 sigma_i. This has the weight k_i^-3, and the normal error the rest;
+    the mean over Poisson counts is right for rare and for common nodes, and at most 1.5 times too large between.
 
     Source: Good, Biometrika 40 (1953).
     """
@@ -132,7 +131,7 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
     normal = math.sqrt(2 / math.pi) / bias
     if estimated is None:
         return normal * float(stderr.sum())
-    # (sigma / estimated)^6, 0 where a score rests on nothing but itself
+    # (sigma / estimated)^6, at most 1
     ratio = np.divide(stderr, np.abs(estimated), out=np.ones_like(stderr), where=np.abs(estimated) > stderr)
     return float(stderr @ (normal + (2.0 - normal) * ratio**6))
 
@@ -148,9 +147,9 @@ class PageRankEstimate(Ranking):
         Standard error of each score from independent batches of walks, None with a single batch. Shape (n, N)
         for several personalisation vectors.
     l1_error : float, or ndarray of shape (n,), or None
-        The expected L1 error of the scores, stated from `stderr` and from how few visits each score rests on, so
-        that nodes that no walk met count: on average mostly 0.98 to 1.5 times the error, most where walks met many
-        nodes just once. Where no walk took a step it is the distance to the scores that one exact step gives.
+        The expected L1 error of the scores, from `stderr` and the numbers of visits, so that nodes without visits
+        count: on average mostly 0.98 to 1.5 times the error, most if walks met many nodes just once. If no walk
+        took a step it is the distance to the scores after one exact step.
     walks, steps : int
         Walks started and steps taken, in all.
     seed : int
@@ -158,11 +157,11 @@ class PageRankEstimate(Ranking):
     estimator : str
     coupling : str or Coupling
     exact_steps : int
-        First steps that all walks took at once, exactly; not counted in `steps`.
+        Initial steps that were computed exactly; not counted in `steps`.
     n_batches : int
         Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
     follow : callable or None
-        What `updated` calls, where the walks were kept. Pickles leave it out.
+        Function behind `updated`, if the walks were kept. It is not pickled.
     """
 
     stderr: np.ndarray | None
@@ -180,10 +179,10 @@ class PageRankEstimate(Ranking):
         return {**vars(self), "follow": None}
 
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankEstimate:
-        """The result on an edited graph, bit for bit as if its walks were made there anew.
+        """The result on an edited graph, bit for bit that of new walks there.
 
         Random numbers belong to (seed, source, walk, step), so a walk changes only if it met a node whose edges
-        changed. All walks of the sources with such walks are made again, on the old graph, to be taken off the
+        changed. All walks of sources with such walks are repeated on the old graph, and subtracted from the
         counts, and on the new one.
 
         Parameters
@@ -196,7 +195,7 @@ class PageRankEstimate(Ranking):
         Returns
         -------
         PageRankEstimate
-            It can be updated in turn. This one stays as it is.
+            It can be updated in turn. This result does not change.
 
         Raises
         ------
@@ -206,8 +205,8 @@ class PageRankEstimate(Ranking):
         Notes
         -----
         Time: twice the walks of the sources whose walks met the edit, one pass over the edges of both graphs, and
-        the scores of each batch, O(N). All walks are made again where the edit makes weights unequal that were all
-        equal at each node, or the reverse: walks then read their random bits in another way.
+        the scores of each batch, O(N). All walks are repeated if the edit makes equal weights unequal or the
+        reverse, since walks then use their random bits differently.
 
         Examples
         --------
@@ -245,7 +244,7 @@ class PageRankResult(Ranking):
     ----------
     scores, p_halt, nodes : as in `Ranking`
     converged : bool
-        Whether `error_bound` reached the tolerance.
+        True if `error_bound` reached the tolerance.
     iterations : int
     residual : float
         L1 norm of the last change of the scores.
@@ -257,10 +256,7 @@ class PageRankResult(Ranking):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, the last for rounding.
-
-        2 at most, which no two vectors of scores exceed.
-        """
+        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, at most 2."""
         return float(iteration_bound(self.residual, self.p_halt))
 
     def _facts(self) -> str:

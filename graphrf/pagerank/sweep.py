@@ -8,7 +8,7 @@ from numba import uint64
 from graphrf._base.compiled import njit
 from graphrf.operators.series.loops import step_rows
 
-# The change is summed within blocks of so many rows, then over the blocks, so that no thread alters the sum.
+# The change is summed within blocks of so many rows, then over the blocks, so that it does not depend on threads.
 BLOCK_ROWS = 2048
 
 
@@ -20,27 +20,26 @@ def sweep(  # type: ignore[no-untyped-def]
     """Blocks first .. last - 1 of following <- weight (F(now) - following) + following.
 
     Here F(z) = D^-1 (walk A^T z + restart starts + leak jump).
-    Vectors are kept as scores per degree, z = D^-1 rho, so that A^T z = P^T rho: the matrix is read as it is,
-    and on undirected graphs it is the adjacency itself. At dangling nodes z = rho; no row reads them.
+    Vectors are scores per degree, z = D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected
+    graphs only the adjacency. At dangling nodes z = rho; no row reads them.
 
     Parameters
     ----------
     first, last : int, blocks of `BLOCK_ROWS` rows
     indptr, indices : A^T by rows (CSR)
-    data : float64, its entries; without elements they are all 1 (one vector only)
+    data : float64, its entries; empty if all are 1 (one vector only)
     degrees : float64, shape (N,), 0 at dangling nodes
     now, following : float64, shape (N, p), the latter finite
     starts : float64, shape (N, p), the personalisations
-    jump : float64, shape (N,), where dangling nodes jump to; shape (0,) if that is `starts`
+    jump : float64, shape (N,), distribution of jumps from dangling nodes; shape (0,) if it is `starts`
     walk : float, 1 - p_halt
     restart, leak, weight : float64, shape (p,)
-    change, lost : float64, shape (n_blocks, p), to be written: L1 norm of F(now) - now in each block as a
-        change of rho, and rho at its dangling nodes
+    change, lost : float64, shape (n_blocks, p), results: L1 norm of F(now) - now in each block as a change of rho,
+        and rho at its dangling nodes
 
     Notes
     -----
-    Every number is a sum in the order of its row, so its bits depend neither on the columns beside it nor on
-    the threads.
+    Every number is a sum in the order of its row, so its bits do not depend on other columns or threads.
     """
     n_nodes, width = now.shape
     none = np.zeros((0, width))
@@ -56,7 +55,7 @@ def sweep(  # type: ignore[no-untyped-def]
             for i in range(row, stop):
                 for c in range(width):
                     before[i - row, c] = following[i, c]
-        if data.size == 0 and width == 1:  # of several vectors only a graph without edges has none
+        if data.size == 0 and width == 1:  # with several vectors, `data` is empty only without edges
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
             step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks, lazy
-from graphrf._base.files.whole import atomic_write
+from graphrf._base.files.atomic import atomic_write
 from graphrf.plot._given import (
     deviations,
     finite_range,

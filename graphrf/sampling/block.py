@@ -32,7 +32,7 @@ class Block(NamedTuple):
     def of_visits(
         cls, rows: Any, nodes: Any, steps: Any, *, n_rows: int, values: np.ndarray | None = None
     ) -> Block:
-        """The block of visits that come in any order, for samplers in numpy.
+        """The block of visits in any order, for samplers in numpy.
 
         Parameters
         ----------
@@ -40,8 +40,8 @@ class Block(NamedTuple):
             Row of the block, node and step of each visit.
         n_rows : int
         values : ndarray, shape (visits,), optional
-            What is added up of the visits of one row, node and step; without it they are counted. Each value
-            counts as one multiply-add of its row.
+            Values that are added up for each row, node and step; by default visits are counted. Each value counts
+            as one multiply-add of its row.
 
         Examples
         --------
@@ -70,7 +70,7 @@ class Block(NamedTuple):
 
 
 def _changes(*columns: np.ndarray) -> np.ndarray:
-    """True where any of several sorted columns differs from the place before, and at the beginning."""
+    """True at the first element, and where any of several sorted columns differs from the element before."""
     changes = np.ones(columns[0].size, dtype=bool)
     changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return changes

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-# A block that is sampled is this many visits: large enough that Python's share is nothing, small enough for smooth
-# progress and for buffers that stay out of the way.
+# Visits of a block that is sampled: enough to hide Python's overhead, few enough for smooth progress and small
+# buffers.
 _BLOCK_VISITS = 2_000_000
-# The record of a block that is written has about so many bytes: some hundred milliseconds of walks, or of a
-# product, a task of a cluster.
+# Bytes of the record of a block that is written, or of a task of a cluster: some hundred milliseconds of work,
 _FILE_BYTES = 2**27
-# ... and so many times those of a column of F^T y, of which every block makes one.
+# and at least so many times those of a column of F^T y, of which every block makes one.
 _COLUMNS = 4
-# Small features are still shared out among workers: the more of these blocks, the more such columns they have.
+# Small features are also divided among workers, into blocks of fewer such columns.
 _FEWEST_COLUMNS = 2
 _FEWEST_FILES = 4, 16
-# Below so many bytes sharing gains nothing.
+# Below so many bytes division gains nothing.
 _SMALL_BYTES = 2**24
 _FEWEST_ROWS = 64
 
 
 def block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
-    """Rows of a block of the compiled loops: at least four blocks a thread, so that none waits long."""
+    """Rows of a block of the compiled loops: at least four blocks a thread, to balance them."""
     return min(max(1, int(_BLOCK_VISITS / visits_per_row)), max(64, -(-n_sources // (4 * threads))))
 
 
 def file_rows(n_rows: int, nbytes: int, n_nodes: int) -> int:
     """Rows of a block of features on a cluster or in a folder, of whose record `nbytes` are expected.
 
-    They do not depend on workers and threads, so that neither do the files.
+    The result does not depend on workers and threads, so neither do the files.
     """
     column = 8 * n_nodes
     by_size = nbytes / max(_FILE_BYTES, _COLUMNS * column)

@@ -8,8 +8,8 @@ from graphrf._base.compiled import njit
 
 
 @njit(nogil=True)
-def grown(array, used, room):  # type: ignore[no-untyped-def]
-    """A larger copy of a buffer, of which `used` elements matter."""
+def enlarged(array, used, room):  # type: ignore[no-untyped-def]
+    """A larger copy of the first `used` elements of a buffer."""
     larger = np.empty(room, array.dtype)
     for i in range(used):
         larger[i] = array[i]

@@ -1,4 +1,4 @@
-r"""Asked for an error, not for walks: the sampler of fewest non-zeros that reaches it, found from pilot rows."""
+r"""Samplers for a target error: the one of fewest non-zeros that is predicted to reach it, from pilot rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.truncation import LONGEST_SERIES, series_length
 from graphrf.operators.series.apply import apply_root
-from graphrf.sampling.contract import Sampler
-from graphrf.sampling.job import frame_of
-from graphrf.sampling.joined import drawn
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
+from graphrf.sampling.protocol import Sampler
+from graphrf.sampling.record_builder import sample_rows
+from graphrf.sampling.task import sample_info
 from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
 
-# Rows that predict an error: at most so many, of so many numbers together, the share of them that belongs to the
-# largest degrees, and the random sums of rows by which products with F are taken.
+# Pilot rows: at most so many, at least so many, and of at most so many numbers; one in _HUBS has the largest
+# degrees. Products with F use so many random sums of rows.
 _ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
-# Beyond the seeds that users can give, so that a choice is independent of what is drawn with it.
+# Above the seeds of users, so that the choice is independent of the sample.
 _SEED = 2**63 + 2
-# Rows of more non-zeros are of no reasonable size; nor are exact powers of more multiply-adds for all rows.
+# Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
 _MOST_NONZEROS, _MOST_WORK = 4096, 2e10
-# Predictions err by some per cent: what they are to be below, and above, as shares of the error asked for.
+# Predictions err by some per cent: the range in which they should be, as shares of the target error.
 _AIM, _CLOSE = 0.95, 0.88
 _FIRST_BUDGET, _TRIALS, _DRAWS = 32, 10, 4
-# The shares of the error asked for that the end of the series may take, where rows are cut as well.
+# Share of the target error for the end of the series if rows are cut as well.
 _SERIES_OF_CUT = 0.2
 
 
@@ -75,7 +75,7 @@ class _Found(NamedTuple):
 
 
 def checked_error(error: Any, kernel: Any, sampler: Any, path: Any) -> float:
-    """The error asked for, once what comes with it is known to fit."""
+    """The target error, if the other arguments are compatible with it."""
     error = checks.number("error", error, low=0, high=1, include_low=False)
     if kernel is None:
         raise checks.value_error(
@@ -95,7 +95,7 @@ def checked_error(error: Any, kernel: Any, sampler: Any, path: Any) -> float:
 def features_with_error(
     draw: Callable[[Sampler], Features], graph: Graph, kernel: Kernel, nodes: np.ndarray, error: float
 ) -> Features:
-    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size have that."""
+    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size reach it."""
     scale = kernel.check_graph(graph)
     pilot = _Pilot(graph, kernel, nodes, 0.01 * error)
     best: _Found | None = None
@@ -132,7 +132,7 @@ def _refusal(kernel: Kernel, error: float, nearest: _Found | None, reached: floa
 
 
 def _larger(sampler: Any, factor: float) -> Any:
-    """The sampler with so many times its size."""
+    """The sampler with `factor` times its size."""
     if isinstance(sampler, RandomWalks):
         return replace(sampler, n_walks=min(math.ceil(factor * sampler.n_walks), MOST_WALKS))
     if isinstance(sampler, ExactPowers):
@@ -148,7 +148,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
     """Best sampler of each family: that of fewest non-zeros that reaches the error, or the nearest to it.
 
-    A family is given up where it needs more non-zeros than another one.
+    The search in a family stops where it needs more non-zeros than another one.
     """
     laplacian = kernel.laplacian
     least = float(_MOST_NONZEROS)
@@ -164,7 +164,7 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
     for most, make in families:
         try:
             found = _sized(pilot, make, error, least, most, auto)
-        except ValueError:  # too much of the kernel lies beyond the longest table of AutoLengths
+        except ValueError:  # too much of the kernel is beyond the longest table of AutoLengths
             return
         if found.error <= error:
             least = min(least, found.nonzeros)
@@ -172,7 +172,7 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
 
 
 def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """Exact powers that end as early as the error allows, and cut powers, where all rows can be computed."""
+    """Exact powers that end as early as the error allows, and cut powers, if all rows can be computed."""
     laplacian = kernel.laplacian
 
     def exact(length: int) -> _Found:
@@ -210,8 +210,8 @@ def _sized(
 ) -> _Found:
     """The smallest sampler of a family that reaches the error, or one that needs more non-zeros than `least`.
 
-    Errors fall like size^(-1/2) or faster: that leads to a bracket, which is halved on a logarithmic scale then.
-    Lengths that `auto` makes for the graph are much the same for half and for twice a size.
+    Errors decrease like size^(-1/2) or faster, which leads to a bracket; then that is bisected on a logarithmic
+    scale. `auto` makes similar lengths for half and for twice a size.
     """
     low, high, size = 0, most + 1, min(_FIRST_BUDGET, most)
     best: _Found | None = None
@@ -242,18 +242,16 @@ def _sized(
 class _Pilot:
     r"""Predicts |Phi Phi^T - K|_F / |K|_F over some nodes from a few rows of Phi, and the same rows of F.
 
-    With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. Where rows are
-    independent and unbiased, its parts are uncorrelated off the diagonal, so that
+    With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. If rows are independent
+    and unbiased, these terms are uncorrelated off the diagonal, so that
 
     .. math:: E |E|_F^2 = \sum_i E_{ii}^2 + 2 \sum_{i \ne j} (F_j \cdot \delta_i)^2
               + \sum_{i \ne j} (\delta_i \cdot \delta_j)^2.
 
-    The second sum is over all j, and is found for all of them at once: it is |F delta_i|^2, less its diagonal. So
-    few rows i do, weighted: those of the largest degrees are all there, the others are drawn. |F delta_i|^2
-    summed over i is the mean of |F sum_i s_i delta_i|^2 over random signs s.
-
-    Where rows are deterministic, products of different parts add up as well. They, and the third sum, are
-    estimated from the pairs of the pilot.
+    The second sum over all j is |F delta_i|^2 less its diagonal, so a weighted sample of rows i suffices: all of
+    the largest degrees, and a random part of the others. |F delta_i|^2 summed over i is the mean of |F sum_i s_i
+    delta_i|^2 over random signs s. The third sum, and the mixed terms of deterministic rows, are estimated from
+    pairs of pilot rows.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, nodes: np.ndarray, tol: float) -> None:
@@ -278,12 +276,12 @@ class _Pilot:
     def work(self, sampler: Sampler) -> float:
         """Multiply-adds of powers of all rows."""
         few = self._rows[:: max(1, self._rows.size // 8)]
-        record = drawn(sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size)
+        record = sample_rows(sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size)
         assert record.work is not None
         return float(record.work.mean()) * self._nodes.size
 
     def law(self, auto: AutoLengths, size: int) -> Stratified:
-        """The lengths that the graph has for the power of four next to a size."""
+        """The lengths for the graph at the power of four nearest to a size."""
         near = min(4 ** round(math.log(size, 4)), MOST_WALKS)
         if near not in self._laws:
             self._laws[near] = auto.law(self._graph, RandomWalks(near, auto, laplacian=auto.laplacian))
@@ -295,9 +293,9 @@ class _Pilot:
         if law is not None:
             drawing = replace(sampler, lengths=law.survival if isinstance(sampler, CompressedPowers) else law)
         prepared, n_nodes = drawing.prepare(self._graph, _SEED), self._graph.n_nodes
-        frame = frame_of(prepared, n_nodes, 0, np.dtype(np.float64))
-        record = drawn(prepared, self._rows, n_nodes, self._rows.size)
-        phi = feature_matrix(frame, self._rows, record, frame.modulation(self._kernel))
+        info = sample_info(prepared, n_nodes, 0, np.dtype(np.float64))
+        record = sample_rows(prepared, self._rows, n_nodes, self._rows.size)
+        phi = feature_matrix(info, self._rows, record, info.modulation(self._kernel))
         delta = phi.toarray() - self._root.T
         w = self._weights
         pairs, mixed = delta @ delta.T, delta @ self._root  # delta_i . delta_j, delta_i . F_j

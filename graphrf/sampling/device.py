@@ -1,4 +1,4 @@
-"""Samplers on a torch device: the records that the CPU makes, block by block, joined where they lie."""
+"""Samplers on a torch device: blocks of the records that compiled loops make, and the record built from them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from graphrf._base import checks
 from graphrf._base.memory import available_memory
 from graphrf.features.device_record import DeviceRecord
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
-from graphrf.sampling.joined import SLACK, SPARE
 from graphrf.sampling.powers.powers_torch import DevicePowers
 from graphrf.sampling.powers.prepared import PreparedPowers
+from graphrf.sampling.protocol import PreparedSampler
+from graphrf.sampling.record_builder import SLACK, SPARE
 from graphrf.sampling.walks.random_walks import PreparedWalks
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
-# Beyond the tensors that live together: what allocators leave between them.
+# Factor for the space that allocators leave between tensors.
 _ROOM = 1.3
-# Visits of a block: on the CPU what suits its caches, elsewhere enough to fill a device. Of the memory at hand a
-# block takes no more than this share.
+# Visits of a block: on the CPU adapted to its caches, elsewhere enough to fill a device; and the maximum share of
+# the available memory.
 _HOST_VISITS, _DEVICE_VISITS = 2_000_000, 50_000_000
 _SHARE = 0.25
-# Of a finished column that may stay empty.
+# Share of a finished column that may stay empty.
 _WASTE = 0.15
 
 
@@ -39,14 +39,14 @@ class _Maker(Protocol):
 
 
 class OnDevice:
-    """A prepared sampler whose records torch makes on a device; else it is like the one that it is made of.
+    """A prepared sampler whose blocks torch makes on a device; other attributes are those of the sampler.
 
-    Blocks come as numpy arrays if the device is the CPU, and as tensors from any other.
+    Blocks are numpy arrays if the device is the CPU, and tensors on any other.
 
     Parameters
     ----------
     prepared : PreparedSampler
-        Of random walks or powers; TypeError for another sampler.
+        `PreparedWalks` or `PreparedPowers`; TypeError for another sampler.
     device : torch.device
     """
 
@@ -66,7 +66,7 @@ class OnDevice:
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # also while a copy has no attributes yet
+        if name.startswith("_"):  # a copy asks before it has attributes
             raise AttributeError(f"'OnDevice' object has no attribute {name!r}")
         return getattr(self._prepared, name)
 
@@ -80,7 +80,7 @@ class OnDevice:
         return host_block(block) if self.device.type == "cpu" else block
 
     def block_rows(self, limit: int | None) -> int:
-        """Rows of a block, of which the memory at hand is `limit` bytes."""
+        """Rows of a block, if `limit` bytes of memory are available."""
         visits = _HOST_VISITS if self.device.type == "cpu" else _DEVICE_VISITS
         rows = max(1, int(visits / self._prepared.visits_per_row))
         while limit is not None and rows > 1 and self.working_bytes(rows) > _SHARE * limit:
@@ -89,26 +89,26 @@ class OnDevice:
 
 
 def device_memory(device: torch.device) -> int | None:
-    """Bytes that a device can still give; None where nothing says so."""
+    """Available bytes of a device; None if unknown."""
     if device.type == "cpu":
         return available_memory()
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # what torch holds for later use is free to it
+        # torch can reuse what it has reserved
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
     return None
 
 
-class DeviceJoined:
-    """One record on a device from blocks that arrive in order: `graphrf.sampling.joined.Joined` in tensors.
+class DeviceRecordBuilder:
+    """`RecordBuilder` in tensors: one record on a device from blocks that arrive in order.
 
-    Columns are made once, a little larger than expected. Unlike a host's untouched pages, what they are too large
-    by is memory in use: they are copied in the end where that is more than `_WASTE` of them.
+    Columns are allocated once, a little larger than expected. Their empty ends take memory on a device, so columns
+    are copied at the end if more than `_WASTE` of them is empty.
     """
 
     def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes
-        # Entries and visits that columns are made for.
+        # Entries and visits that columns are allocated for.
         self.room: tuple[int, int] = int(SPARE * expected[0]) + SLACK, int(SPARE * expected[1]) + SLACK
         self._columns: dict[str, Tensor] = {}
         self._used = {"entries": 0, "visits": 0}
@@ -116,7 +116,7 @@ class DeviceJoined:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Entries and visits that are there."""
+        """Entries and visits so far."""
         return self._used["entries"], self._used["visits"]
 
     def append(self, block: DeviceBlock) -> None:
@@ -148,7 +148,7 @@ class DeviceJoined:
         index = torch.int64 if max(n_entries, self._n_nodes) >= 2**31 else torch.int32
         columns = {}
         for name in list(self._columns):
-            whole = self._columns.pop(name)  # freed, if copied, before the next one is
+            whole = self._columns.pop(name)  # freed, if copied, before the next column
             used = n_entries if name in ("indices", "visits_per_entry") else n_visits
             columns[name] = whole[:used].clone() if used < (1 - _WASTE) * whole.numel() else whole[:used]
         columns["indices"] = columns["indices"].to(index)
@@ -161,7 +161,7 @@ class DeviceJoined:
 
 
 def _pointer(sizes: Tensor) -> Tensor:
-    """Row pointer of rows of these sizes: where each begins, and the last one ends."""
+    """Row pointer of rows of these sizes."""
     pointer = sizes.new_zeros(sizes.numel() + 1)
     torch.cumsum(sizes, 0, out=pointer[1:])
     return pointer

@@ -1,4 +1,4 @@
-"""The record by node and step on a device: blocks of rows as tensors, made from visits in any order."""
+"""Blocks of rows as tensors of a device, made from visits in any order."""
 
 from __future__ import annotations
 
@@ -15,21 +15,9 @@ from graphrf.sampling.block import Block
 class DeviceBlock(NamedTuple):
     """`graphrf.sampling.block.Block` as tensors of one device.
 
-    Torch computes little with uint16: such values are kept as the same 16 bits in int16
-    (`graphrf.features.device_record.unsigned16` reads them).
-
-    Attributes
-    ----------
-    entries_per_row, visits_per_row : Tensor, int64, shape (rows,)
-    indices : Tensor, int32, or int64 where nodes are 2^31 or more, shape (entries,)
-        Nodes, ascending within a row.
-    visits_per_entry : Tensor, int16 (bits of uint16), shape (entries,)
-    steps : Tensor, int16 (bits of uint16), shape (visits,)
-        Ascending within an entry.
-    counts : Tensor, shape (visits,)
-        int16 (bits of uint16) of walks, float32 of powers.
-    work : Tensor, int64, shape (rows,), optional
-    dropped : Tensor, float32, shape (rows, steps), optional
+    Torch supports few operations on uint16, so such values (`visits_per_entry`, `steps` and the counts of walks)
+    are kept as the same bits in int16, see `graphrf.features.device_record.unsigned16`. `indices` are int32, or
+    int64 in graphs of at least 2^31 nodes; sizes and `work` are int64.
     """
 
     entries_per_row: Tensor
@@ -72,7 +60,7 @@ class Packing(NamedTuple):
 
     @property
     def most_rows(self) -> int:
-        """Rows that a key has room for: 32,767 at least, as nodes have 32 bits and steps 16."""
+        """Maximum number of rows in a key: at least 32,767, as nodes have 32 bits and steps 16."""
         return (2**63 - 1) >> (self.node_bits + self.step_bits)
 
     def pairs(self, rows: Tensor, nodes: Tensor) -> Tensor:
@@ -101,11 +89,11 @@ def merged(
     work: Tensor | None = None,
     dropped: Tensor | None = None,
 ) -> DeviceBlock:
-    """The block of visits that come in any order: sorted by (row, node, step), those of one key added up.
+    """The block of visits in any order: sorted by (row, node, step), with equal keys added up.
 
-    values, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
-    Rows number at most `packing.most_rows`. Two visits of a key add up alike in either order; of more,
-    floating-point sums may depend on the device. Waits for the device twice, for the sizes of the result.
+    `values`, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
+    There are at most `packing.most_rows` rows. Sums of more than two floats of a key may depend on the device.
+    Waits for the device twice, for the sizes of the result.
     """
     if values is None:
         keys = torch.sort(keys).values
@@ -142,7 +130,7 @@ def merged(
 
 
 def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:
-    """One block of the rows of several, in their order."""
+    """One block of the rows of several blocks, in order."""
     if len(blocks) == 1:
         return blocks[0]
     fields: list[Any] = [None if parts[0] is None else torch.cat(parts) for parts in zip(*blocks, strict=True)]
@@ -150,7 +138,7 @@ def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:
 
 
 def host_block(block: DeviceBlock) -> Block:
-    """The block as numpy arrays, those of uint16 with their type; on the CPU they share the tensors' memory."""
+    """The block as numpy arrays with their own types; on the CPU they share the tensors' memory."""
     fields: list[Any] = [None if tensor is None else host_array(tensor) for tensor in block]
     return Block(*fields)
 
@@ -178,6 +166,6 @@ def run_numbers(sorted_words: Tensor) -> Tensor:
 
 
 def _per_row(sorted_words: Tensor, shift: int, n_rows: int) -> Tensor:
-    """Number of words in each row, where words hold the number of their row above `shift` bits."""
+    """Number of words in each row, if words have their row above `shift` bits."""
     bounds = torch.arange(n_rows + 1, device=sorted_words.device) << shift
     return torch.diff(torch.searchsorted(sorted_words, bounds))

@@ -1,4 +1,4 @@
-r"""Products of features: B = Phi_1 .. Phi_n, each factor short, B B^T about K (GRFs++ as a positive matrix)."""
+r"""Products of features: B = Phi_1 .. Phi_n with short factors, B B^T about K (GRFs++ as a positive matrix)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphrf.features.features import Features
 from graphrf.features.rows import dense_product, row_numbers, squared_norms
 from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler, sample_features
 
 # Rows with more than this share of non-zeros are multiplied as dense ones: faster, for up to 2.7 times the memory.
@@ -26,32 +26,29 @@ _FILLED = 0.25
 
 
 class ProductFeatures:
-    r"""Features multiplied: B = Phi_1 .. Phi_n, never formed unless asked for, with B B^T about K.
+    r"""Products of features: B = Phi_1 .. Phi_n, multiplied out only on request, with B B^T about K.
 
-    The i-th factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`), from
-    samples of its own, and F_R^n = F, K = F F^T. So
+    Every factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`), from samples
+    of its own. Since F_R^n = F and K = F F^T,
 
     .. math:: E[B] = E[\Phi_1] \cdots E[\Phi_n] = F_R^n = F,
 
-    but for what the longest length of the sampler cuts off. Walks need only the length that R asks for, and where
-    each factor reaches r nodes a row, B reaches up to r^n at the cost of n r: a product with B takes `nnz`
-    multiply-adds.
+    up to the longest length of the sampler. Walks need only the length of R, and if a row of each factor reaches r
+    nodes, a row of B reaches up to r^n; a product with B takes `nnz` multiply-adds.
 
-    B B^T is symmetric and positive semi-definite, but rows of B share the later factors, so that it is biased off
-    the diagonal, too. With C_i the covariance matrix of row i of the first factor, and D diagonal, D_vv being the
-    total variance of row v of the second,
+    B B^T is symmetric and positive semi-definite, but biased also off the diagonal, since rows of B share the
+    later factors. With C_i the covariance matrix of row i of the first factor, and D diagonal with the total
+    variances of the rows of the second,
 
     .. math:: E[B B^\top] = F_R (R + D) F_R + \operatorname{diag}_i \operatorname{tr}\big((R + D) \, C_i\big)
               \qquad (n = 2),
 
-    against K = F_R R F_R: both excesses are positive semi-definite. For n > 2 the bracket is in turn such an
-    expectation, of the factors but the first. The variances of independent walks fall like 1 / n_walks, and with
-    them the excesses. `gram` with an independent product as `other` is unbiased everywhere.
+    against K = F_R R F_R. Both excesses are positive semi-definite, and decrease like 1 / n_walks for independent
+    walks. `gram` with an independent product as `other` is unbiased everywhere.
 
-    When it pays: the exact series (`apply_kernel`) multiplies by K at the cost of L nnz(W), L its number of terms,
-    without any error. Products pay where graphs are dense and kernels long, so that 2 nnz is far less than this
-    and features of single walks have a large error. They need all rows of the later factors, whatever `nodes`
-    are asked for: for a few nodes of a large graph use `sample_features`.
+    The exact series (`apply_kernel`) multiplies by K at the cost of L nnz(W) for L terms. Products pay if 2 nnz is
+    far less than that and features of single walks have a large error: on dense graphs with long kernels. They
+    need all rows of the later factors, so for a few nodes of a large graph use `sample_features`.
 
     Parameters
     ----------
@@ -59,12 +56,12 @@ class ProductFeatures:
         At least one, all of one graph and Laplacian, drawn with different seeds unless they draw nothing; the
         second and later ones with one row for every node, in the order of the graph. `sample_product` makes them.
     seed : int, optional
-        What the factors' seeds were derived from, for the record.
+        Seed from which the factors' seeds were derived, for the record.
 
     Raises
     ------
     TypeError, ValueError
-        If the factors are not such.
+        If the factors do not form a product.
 
     Attributes
     ----------
@@ -89,9 +86,8 @@ class ProductFeatures:
 
     Notes
     -----
-    Source: Choromanski et al., "GRFs++" (arXiv 2510.07716), who multiply estimates K_1 K_2^T, with factors of the
-    2n-th root, of K's n-th root. That is unbiased, but neither symmetric nor positive; here one half of each is
-    chained, and the transpose of the chain is the other half.
+    Source: Choromanski et al., "GRFs++" (arXiv 2510.07716), whose product of estimates K_1 K_2^T of K's n-th root
+    is unbiased, but neither symmetric nor positive; here the K_1 are chained, and multiplied by their transpose.
 
     Examples
     --------
@@ -194,20 +190,20 @@ class ProductFeatures:
         Warns
         -----
         HeavyTailWarning, TruncationWarning
-            As `Features.matrix`, for each factor; the kernel that they name is `kernel.root(n_factors)`.
+            As `Features.matrix`, for each factor and the kernel `kernel.root(n_factors)`.
 
         Notes
         -----
-        Cost: O(visits) time and `nnz` floats of memory. All methods below do this first, so for many products
-        with one kernel take the matrices once.
+        Cost: O(visits) time and `nnz` floats of memory. All methods below do this first: for many products with
+        one kernel use the matrices.
         """
         return self._matrices(kernel)
 
     def matrix(self, kernel: Kernel) -> sp.csr_array:
         """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
 
-        It may fill in: up to n N non-zeros, where the factors have `nnz` in all. `apply` and `apply_t` do
-        without it. Raises and warns as `matrices`, and warns of a large error of B B^T as `Features.matrix` does.
+        It may have up to n N non-zeros; `apply` and `apply_t` do not need it. Raises and warns as `matrices`, and
+        warns of a large error of B B^T as `Features.matrix` does.
         """
         matrices = self._matrices(kernel)
         product = _multiplied(matrices)
@@ -265,9 +261,8 @@ class ProductFeatures:
         r"""An estimate of the Gram matrix K[rows, cols], dense.
 
         Without `other` it is B B^T: symmetric, positive semi-definite and, on average, too large by the positive
-        semi-definite matrix that the class describes, on the diagonal and off it. With an independent product it
-        is B B'^T: unbiased everywhere, but neither symmetric nor positive: for estimates and for measuring errors,
-        never as a Gaussian process's covariance.
+        semi-definite matrix in the description of the class. With an independent product it is B B'^T: unbiased
+        everywhere, but neither symmetric nor positive, so it serves to measure errors only.
 
         Parameters
         ----------
@@ -285,13 +280,13 @@ class ProductFeatures:
         Raises
         ------
         TypeError, ValueError
-            See `matrices`; also for unknown nodes, and if `other` is not a product of features.
+            See `matrices`; also if nodes are unknown or `other` is not a product of features.
         MemoryError
-            If the dense result does not fit; nothing of it is made by then.
+            If the dense result does not fit; it is raised before anything is allocated.
 
         Notes
         -----
-        Cost: the matrices, then B[rows] and B[cols] multiplied out and their product, dense where they fill in.
+        Cost: the matrices, B[rows] and B[cols] multiplied out, and their product, dense if they fill in.
         """
         right_features = self if other is None else self._checked_other(other)
         left_rows = row_numbers("rows", rows, self.nodes)
@@ -319,27 +314,25 @@ class ProductFeatures:
         root = require_kernel(kernel).root(self.n_factors)
         return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
-    def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.Rows:
+    def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.MeasuredRows:
         """The rows of B, by products with B B^T."""
 
         def gram(x: np.ndarray) -> np.ndarray:
             inner = reduce(lambda product, factor: factor.T @ product, matrices, x)
             return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), inner))
 
-        return error.Rows(self.nodes, self.n_nodes, gram, None)
+        return error.MeasuredRows(self.nodes, self.n_nodes, gram, None)
 
     def _watch_error(
         self, kernel: Kernel, matrices: tuple[sp.csr_array, ...], nodes: np.ndarray, product: sp.csr_array
     ) -> None:
-        """Warn of a large error of B B^T, and of the diagonal at the nodes whose rows of B were multiplied out.
-
-        Multiplying out takes more than the factors have non-zeros.
-        """
+        """Warn of a large error of B B^T, and of its diagonal at nodes whose rows of B were multiplied out."""
+        # The product of the factors has more non-zeros than `nnz`.
         first = self.factors[0]
-        f = kernel.modulation(self.n_factors * first.max_length + 1, first.frame.scale)
-        if self._watch.check_diagonal(nodes, lambda: squared_norms(product), kernel, f, first.frame.scale):
+        f = kernel.modulation(self.n_factors * first.max_length + 1, first.info.scale)
+        if self._watch.check_diagonal(nodes, lambda: squared_norms(product), kernel, f, first.info.scale):
             return
-        self._watch.check(self._rows(matrices), kernel, f, first.frame.scale, first.origin, float(self.nnz))
+        self._watch.check(self._rows(matrices), kernel, f, first.info.scale, first.origin, float(self.nnz))
 
     def _checked_other(self, other: Any) -> ProductFeatures:
         if not isinstance(other, ProductFeatures):
@@ -368,24 +361,22 @@ def sample_product(
     graph : Graph
         Undirected, N nodes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`
-        How each factor is sampled. It serves the n-th root of the kernel: lengths that know a kernel should know
-        that one, `AutoLengths(kernel.root(n_factors))` or
+        Sampler of each factor. It serves the n-th root of the kernel, for which lengths should be chosen:
+        `AutoLengths(kernel.root(n_factors))` or
         `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`.
     n_factors : int
-        How many factors, at least 1.
+        Number of factors, at least 1.
     nodes : array_like of int positions or str names, optional
-        The rows of B, in this order: rows of the first factor. The others have rows for all nodes in any case.
+        The rows of the first factor and of B, in this order. The other factors have rows for all nodes.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Factor i is drawn with the 63 high bits of the i-th word (64
-        bits) of `numpy.random.SeedSequence(seed, spawn_key=(n_factors,))`: no two factors of a product share a
-        stream, nor, but by a chance of 2^-63 a pair, do those of different seeds or numbers of factors, or those
-        of `sample_features`. The same seed gives the same bits on any number of threads and for any choice of
-        other nodes.
+        bits) of `numpy.random.SeedSequence(seed, spawn_key=(n_factors,))`, so that factors share streams neither
+        with each other nor with `sample_features` or other products (a chance of 2^-63 a pair apart). The bits do
+        not depend on the number of threads or the choice of other nodes.
     n_threads, dtype, progress
         See `sample_features`.
     memory_limit : int, optional
-        Bytes that all factors and the blocks under way may take. Default: the memory that is available now.
-
+        Maximum number of bytes of all factors and the current blocks. Default: the available memory.
     Returns
     -------
     ProductFeatures
@@ -393,7 +384,7 @@ def sample_product(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range, unknown nodes, a directed graph.
+        If an argument is out of range, nodes are unknown, or the graph is directed.
     MemoryError
         Before a factor that would exceed `memory_limit`, beside those already there, is allocated.
 
@@ -401,9 +392,8 @@ def sample_product(
     -----
     Cost: that of `sample_features` for `nodes`, and n_factors - 1 times that for all nodes.
 
-    Cut at a length L, with tau = sum_{k > L} |f_k| <= tol A and A = sum_k |f_k| of the root kernel, the product of
-    the means is off F by n_factors tol A^n_factors at most in operator norm: so `truncation_length` is best asked
-    for tol / n_factors.
+    With tau = sum_{k > L} |f_k| <= tol A beyond the longest length L and A = sum_k |f_k| of the root kernel, the
+    product of the means is off F by n_factors tol A^n_factors at most in operator norm, hence tol / n_factors.
 
     Examples
     --------
@@ -442,7 +432,7 @@ def sample_product(
 
 
 def _checked_factors(factors: Any) -> tuple[Features, ...]:
-    """The factors as a tuple, once they are known to form a product."""
+    """The factors as a tuple; TypeError or ValueError if they do not form a product."""
     if isinstance(factors, Features) or not isinstance(factors, Sequence):
         raise checks.type_error("factors", f"must be a sequence of Features, got {checks.describe(factors)}")
     if not factors:
@@ -461,12 +451,12 @@ def _checked_factors(factors: Any) -> tuple[Features, ...]:
 
 
 def _check_same_graph(argument: str, first: Features, second: Features) -> None:
-    if not first.frame.is_of_same_matrix(second.frame):
+    if not first.info.is_of_same_matrix(second.info):
         raise ValueError(f"`{argument}` must be features of the same graph and Laplacian as the first")
 
 
 def _check_seeds(argument: str, factors: Sequence[Features]) -> None:
-    seeds = [factor.seed for factor in factors if factor.frame.is_random]
+    seeds = [factor.seed for factor in factors if factor.info.is_random]
     if len(set(seeds)) < len(seeds):
         repeated = next(seed for seed in seeds if seeds.count(seed) > 1)
         raise ValueError(
@@ -484,6 +474,6 @@ def _multiplied(matrices: tuple[sp.csr_array, ...], rows: np.ndarray | None = No
 
 
 def _dense_product(left: sp.csr_array, right: sp.csr_array) -> np.ndarray:
-    """left right^T, by dense rows where they are filled and fit."""
+    """left right^T, with dense rows if they are filled and fit."""
     room = available_memory()
     return dense_product(left, right, filled=_FILLED, most=None if room is None else room // left.dtype.itemsize)

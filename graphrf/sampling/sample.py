@@ -1,4 +1,4 @@
-"""The front of sampling: the arguments are checked, and rows are drawn in memory, on a device or into a folder."""
+"""`sample_features`: validates its arguments and draws rows in memory, on a device or into a folder."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from graphrf.graph.graph import Graph, given_nodes, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.operators.series.apply import apply_kernel
 from graphrf.sampling.by_error import checked_error, features_with_error
-from graphrf.sampling.contract import Sampler
-from graphrf.sampling.into_folder import into_folder
-from graphrf.sampling.job import Job
-from graphrf.sampling.joined import Joined
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.protocol import Sampler
+from graphrf.sampling.record_builder import RecordBuilder
+from graphrf.sampling.task import SamplingTask
+from graphrf.sampling.to_folder import sample_to_folder
 from graphrf.sampling.updated import updated_record
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def sample_features(
         If torch is needed and not installed.
     MemoryError
         If `memory_limit` would be exceeded: the message says how much is needed and what to reduce. It is raised
-        before anything but the sampler's arrays and one block of rows is allocated.
+        before more than the sampler's arrays and one block of rows is allocated.
 
     Notes
     -----
@@ -129,18 +129,15 @@ def sample_features(
 
     The arrays that samplers derive from the graph are allocated first: for random walks 8 bytes per entry of the
     adjacency if weights differ, and a copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for
-    powers about 30, and 60 temporarily. A `MemoryError` is raised if these do not fit, too.
+    powers about 30, and 60 temporarily.
 
     *A target error.* At most 256 pilot rows are drawn with some dozens of samplers and compared with the same rows
-    of F: the variance of these rows, and its products with F, give the error of the Gram matrix of all nodes
-    (`graphrf.sampling.by_error`). This takes some seconds, and memory for at most some 100 million numbers. Exact
-    and cut powers are omitted if all rows would take more than 2e10 multiply-adds. Products of factors
-    (`sample_product`), which are not `Features`, are not considered.
+    of F (`graphrf.sampling.by_error`). This takes some seconds, and memory for at most some 100 million numbers.
+    Exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
 
     A folder takes as many bytes on disk as the record in memory; a block takes about 128 MiB, or 32 bytes per node
     of the graph if that is more, and less for small features. If a process is killed, only its current block is
-    lost. Memory: the record and two blocks. Processes that sample into the same folder at once share the work,
-    except for blocks that they draw at the same time.
+    lost. Memory: the record and two blocks. Processes that sample into the same folder at once share the work.
 
     Examples
     --------
@@ -176,53 +173,55 @@ def sample_features(
             "error",
             "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
         )
-    job, folder = _checked(
+    task, folder = _checked(
         graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
         path=path, memory_limit=memory_limit, progress=progress,
     )  # fmt: skip
     if error is not None:
 
         def draw(chosen: Sampler) -> Features:
-            return _features(replace(job, sampler=chosen), None, any_seed=False)
+            return _features(replace(task, sampler=chosen), None, any_seed=False)
 
-        return features_with_error(draw, graph, require_kernel(kernel), job.sources, error)
-    return _features(job, folder, any_seed=seed is None)
+        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
+    return _features(task, folder, any_seed=seed is None)
 
 
-def _features(job: Job, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
-    """The features of a job, in memory, on a device or in a folder."""
-    origin = _origin(job)
+def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a task, in memory, on a device or in a folder."""
+    origin = _origin(task)
     if folder is not None:
-        return into_folder(job, folder, origin, any_seed=any_seed)
-    on_host = job.place is None or job.place.type == "cpu"
-    return Features(job.frame, job.sources, in_memory(job) if on_host else on_device(job), origin)
+        return sample_to_folder(task, folder, origin, any_seed=any_seed)
+    on_host = task.place is None or task.place.type == "cpu"
+    return Features(task.info, task.sources, in_memory(task) if on_host else on_device(task), origin)
 
 
-def _origin(job: Job) -> Origin:
-    """Origin of a job's features; the sampler bound to the graph, which is large, is not kept."""
-    follow = partial(_updated, replace(job))  # without what is cached
-    return Origin(partial(apply_kernel, job.graph), job.graph.adjacency.nnz, job.sampler, follow=follow)
+def _origin(task: SamplingTask) -> Origin:
+    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
+    follow = partial(_updated, replace(task))  # without cached properties
+    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
 
 
-def _updated(job: Job, features: Features, graph: Graph, n_threads: int | None) -> Features:
+def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
     """See `Features.updated`."""
-    after, record = updated_record(job, features, graph, n_threads)
-    return Features(after.frame, features.nodes, record, _origin(after))
+    after, record = updated_record(task, features, graph, n_threads)
+    return Features(after.info, features.nodes, record, _origin(after))
 
 
-def in_memory(job: Job) -> Record:
-    """The record of a job, in one piece on the host."""
-    job.require_room(job.expected, job.working_bytes)
-    return job.draw_into(Joined(job.sources.size, job.graph.n_nodes, job.expected, job.prepared.counts_dtype))
+def in_memory(task: SamplingTask) -> Record:
+    """The record of a task on the host."""
+    task.require_room(task.expected, task.working_bytes)
+    return task.draw_into(
+        RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
+    )
 
 
-def on_device(job: Job) -> DeviceRecord:
-    """The record of a job, in one piece on the device where it is drawn."""
-    from graphrf.sampling.device import DeviceJoined
+def on_device(task: SamplingTask) -> DeviceRecord:
+    """The record of a task on the device where it is drawn."""
+    from graphrf.sampling.device import DeviceRecordBuilder
 
-    joined = DeviceJoined(job.graph.n_nodes, job.expected)
-    job.require_room(joined.room, job.working_bytes)
-    return job.draw_into(joined)
+    builder = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
+    task.require_room(builder.room, task.working_bytes)
+    return task.draw_into(builder)
 
 
 def _checked(
@@ -238,8 +237,8 @@ def _checked(
     path: str | os.PathLike[str] | None,
     memory_limit: int | None,
     progress: bool,
-) -> tuple[Job, FeatureFolder | None]:
-    """The job that arguments of `sample_features` ask for, and the folder that it goes into."""
+) -> tuple[SamplingTask, FeatureFolder | None]:
+    """The task that arguments of `sample_features` describe, and its folder."""
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
@@ -255,15 +254,22 @@ def _checked(
             f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
             "`device` out, and move the features there (Features.to)",
         )
-    seed = folder.seed() if seed is None and folder is not None and folder.is_known else checks.seed(seed)
+    seed = checked_seed(seed, folder)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
-    job = Job(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
-    return job, folder
+    task = SamplingTask(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
+    return task, folder
+
+
+def checked_seed(seed: int | None, folder: FeatureFolder | None) -> int:
+    """The seed; None takes that of the features in the folder, or draws one."""
+    if seed is None and folder is not None and folder.is_known:
+        return folder.seed()
+    return checks.seed(seed)
 
 
 def require_sampler(sampler: Any) -> Sampler:
-    """`sampler` itself, if it is one and not the class of one."""
+    """`sampler` itself if it is one; a class of samplers is refused."""
     if isinstance(sampler, type) or not hasattr(sampler, "prepare"):
         raise checks.type_error(
             "sampler",
@@ -274,7 +280,7 @@ def require_sampler(sampler: Any) -> Sampler:
 
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
-    """float32 or float64, given in any way that numpy knows."""
+    """float32 or float64, given in any way that numpy accepts."""
     try:
         name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
     except TypeError:

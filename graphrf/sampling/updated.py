@@ -1,4 +1,4 @@
-"""Features that follow an edit of their graph: only rows whose walks met it are drawn again."""
+"""Features on an edited graph: only rows whose walks met the edit are drawn again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.record import Record
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.sampling.job import Job
-from graphrf.sampling.joined import drawn
+from graphrf.sampling.record_builder import sample_rows
+from graphrf.sampling.task import SamplingTask
 from graphrf.sampling.walks.random_walks import RandomWalks, walk_transitions
 from graphrf.sampling.walks.transitions import Transitions
 
 if TYPE_CHECKING:
     from graphrf.features.features import Features
-    from graphrf.features.frame import Frame
+    from graphrf.features.sample_info import SampleInfo
 
 # Ranges of rows per thread.
 _RANGES = 8
@@ -32,12 +32,14 @@ _MOST_SHORT = 2**31 - 1
 _U1 = np.uint64(1)
 
 
-def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | None) -> tuple[Job, Record]:
-    """Job and record of the features on an edited graph; see `Features.updated`."""
-    require_same_nodes(job.graph, graph)
-    if not isinstance(job.sampler, RandomWalks):
+def updated_record(
+    task: SamplingTask, features: Features, graph: Graph, n_threads: int | None
+) -> tuple[SamplingTask, Record]:
+    """Task and record of the features on an edited graph; see `Features.updated`."""
+    require_same_nodes(task.graph, graph)
+    if not isinstance(task.sampler, RandomWalks):
         raise TypeError(
-            f"features can follow an edit only if `RandomWalks` drew them, got {job.sampler!r}: powers are "
+            f"features can follow an edit only if `RandomWalks` drew them, got {task.sampler!r}: powers are "
             "computed in an order of the nodes that depends on the whole graph, so that every row would change; "
             "sample anew"
         )
@@ -47,20 +49,20 @@ def updated_record(job: Job, features: Features, graph: Graph, n_threads: int | 
             "move them there first, features.to('cpu')"
         )
     threads = thread_count(n_threads)
-    after = replace(job, graph=graph, sources=features.nodes, place=None, n_threads=threads)
+    after = replace(task, graph=graph, sources=features.nodes, place=None, n_threads=threads)
     new, record = after.prepared, features.record
     require_memory(
         1.1 * record.nbytes,
         f"the updated record of {features.nodes.size} nodes",
         "update features of fewer nodes (Features.take)",
     )
-    if _same_law(features.frame, after.frame):
-        changed = changed_rows(walk_transitions(job.graph, job.sampler.laplacian), new.transitions)
+    if _same_law(features.info, after.info):
+        changed = changed_rows(walk_transitions(task.graph, task.sampler.laplacian), new.transitions)
         rows = np.flatnonzero(rows_that_met(record, changed, threads))
     else:
         rows = np.arange(features.nodes.size)
     if rows.size:
-        fresh = drawn(new, features.nodes[rows], graph.n_nodes, after.block_rows, threads)
+        fresh = sample_rows(new, features.nodes[rows], graph.n_nodes, after.block_rows, threads)
         record = with_rows(record, rows, fresh, threads)
     return after, record
 
@@ -79,15 +81,15 @@ def require_same_nodes(before: Graph, after: Any) -> None:
         raise checks.value_error("graph", "must have the same names of nodes in the same order as before the edit")
 
 
-def _same_law(old: Frame, new: Frame) -> bool:
-    """True if both draw walk lengths alike: `AutoLengths` may choose other lengths for the edited graph."""
+def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
+    """True if both draw walk lengths alike, since `AutoLengths` may choose other lengths for the edited graph."""
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 
 
 def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
-    """Which nodes walks leave in another way, uint8, shape (N,).
+    """Marks nodes whose transitions differ, uint8, shape (N,).
 
-    All of them if weights have become unequal, or equal: walks then read their random bits in another way.
+    All nodes are marked if weights became unequal, or equal, since walks then use their random bits differently.
     """
     if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
         return np.ones(old.indptr.size - 1, np.uint8)
@@ -112,7 +114,7 @@ def _changed_rows(  # type: ignore[no-untyped-def]
 
 
 def rows_that_met(record: Record, marked: np.ndarray, n_threads: int) -> np.ndarray:
-    """Which rows have an entry at a marked node, uint8, shape (n,)."""
+    """Marks rows that have an entry at a marked node, uint8, shape (n,)."""
     met = np.zeros(record.n_rows, np.uint8)
 
     def run(part: tuple[int, int]) -> None:
@@ -124,7 +126,7 @@ def rows_that_met(record: Record, marked: np.ndarray, n_threads: int) -> np.ndar
 
 @njit(nogil=True, cache=True)
 def _rows_that_met(first, last, indptr, indices, marked, met):  # type: ignore[no-untyped-def]
-    # Unsigned numbers spare the look for negative ones, here and below.
+    # Unsigned subscripts need no test for negative ones.
     for row in range(uint64(first), uint64(last)):
         found = np.uint8(0)
         for entry in range(uint64(indptr[row]), uint64(indptr[row + _U1])):
@@ -133,7 +135,7 @@ def _rows_that_met(first, last, indptr, indices, marked, met):  # type: ignore[n
 
 
 def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -> Record:
-    """A record in which `rows`, ascending, are those of another one."""
+    """A record in which `rows`, ascending, are replaced by those of another one."""
     source = np.full(record.n_rows, -1, np.int64)
     source[rows] = np.arange(rows.size)
     pointers = {}
@@ -146,18 +148,18 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         pointers[name] = ends if ends[-1] > _MOST_SHORT else ends.astype(kept)
     arrays: dict[str, np.ndarray] = {}
     for part in fields(Record):
-        old, drawn_anew = getattr(record, part.name), getattr(fresh, part.name)
+        old, new = getattr(record, part.name), getattr(fresh, part.name)
         if part.name in _PER_ROW or old is None:
             continue
         pointer = "indptr" if part.name in _PER_ENTRY else "visit_ptr"
-        # scipy wants both index arrays of one type.
+        # scipy requires both index arrays to have one type.
         dtype = pointers["indptr"].dtype if part.name == "indices" else old.dtype
         made = arrays[part.name] = np.empty(int(pointers[pointer][-1]), dtype)
 
         def run(
             span: tuple[int, int],
             a: np.ndarray = old,
-            b: np.ndarray = drawn_anew,
+            b: np.ndarray = new,
             c: np.ndarray = made,
             name: str = pointer,
         ) -> None:
@@ -169,7 +171,7 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
 
 @njit(nogil=True, cache=True)
 def _splice(first, last, source, old_ptr, old, new_ptr, new, ptr, out):  # type: ignore[no-untyped-def]
-    """Rows first .. last - 1 of `out`: row `source` of `new`, or where that is -1 the row of `old`."""
+    """Rows first .. last - 1 of `out`: row `source` of `new`, or the row of `old` if that is -1."""
     row = first
     while row < last:
         end = row + 1
@@ -190,6 +192,6 @@ def _copy(array, start, stop, out, place):  # type: ignore[no-untyped-def]
 
 
 def _in_parts(run: Any, record: Record, n_threads: int) -> None:
-    """Call `run` for ranges of rows with about as many entries each, on threads."""
+    """Call `run` for ranges of rows with about equal numbers of entries, on threads."""
     for _ in ordered_map(run, row_shares(record.indptr, _RANGES * n_threads), n_threads):
         pass

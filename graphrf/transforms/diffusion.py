@@ -25,7 +25,7 @@ from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler
 from graphrf.transforms.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_edges
 from graphrf.transforms.operators import NORMALIZATIONS, kernel_diffusion, pagerank_diffusion

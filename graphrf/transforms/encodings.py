@@ -11,8 +11,8 @@ from torch_geometric.transforms import BaseTransform
 from graphrf._base import checks
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.operators.series.apply import apply_root
-from graphrf.sampling.contract import Sampler
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler, sample_features
 from graphrf.transforms.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_node_attribute
 from graphrf.transforms.returns import return_probabilities

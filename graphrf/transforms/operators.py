@@ -12,8 +12,8 @@ from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning, 
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.pagerank.local import local_pagerank
-from graphrf.sampling.contract import Sampler
 from graphrf.sampling.powers.powers import CompressedPowers
+from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.lengths import Survival
 from graphrf.transforms.loops import largest_entries
@@ -77,7 +77,7 @@ def kernel_diffusion(
         rows = features.matrix_from_modulation(alpha, n_threads=1)
         if by_walks:
             rows.data *= root[rows.indices]  # the rows' own roots do not change their order, nor what is kept
-        return cut_rows(rows, k), features.frame.survival
+        return cut_rows(rows, k), features.info.survival
 
     parts = list(ordered_map(of_block, blocks, thread_count(None)))
     _warn_of_mismatch(kernel, alpha, tails, parts[0][1])

@@ -99,19 +99,6 @@ def test_loops_that_are_found_in_the_cache_are_not_announced(loaded, aloud, caps
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_announced_once_it_is_silenced(loaded, aloud, capsys):
-    progress.silence()
-    assert loaded()(1) == 2
-    assert capsys.readouterr().err == ""
-
-
-def test_without_a_cache_the_warning_says_it(loaded, aloud, capsys, monkeypatch):
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    with pytest.warns(UserWarning, match="Each process compiles them again"):
-        assert loaded()(1) == 2
-    assert capsys.readouterr().err == ""
-
-
 def test_all_loops_are_compiled_so():
     package = Path(compiled.__file__).parents[1]
     texts = {path: path.read_text() for path in package.rglob("*.py") if path.name != "compiled.py"}

@@ -13,7 +13,6 @@ import graphrf as grf
 from graphrf import euclidean as euc
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.gp import metrics
-from graphrf.gp.exact import ExactGraphGP
 from graphrf.pagerank import pagerank
 
 GRAPH = grf.load_graph(nx.path_graph(4))
@@ -44,7 +43,6 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
         "mean",
     ),
     "classifier": (grf.GraphGPClassifier(GRAPH, **FIXED).fit, np.array([0, 1, 9, 1]), "labels"),
-    "exact": (ExactGraphGP(GRAPH, kernel=KERNEL, noise=0.1, output_scale=1.0, optimize=False).fit, VALUES, "y"),
     "apply_kernel": (lambda x: grf.apply_kernel(GRAPH, KERNEL, x), VALUES, "v"),
     "features": (lambda x: FEATURES.factor().apply(KERNEL.modulation(5), x), VALUES, "x"),
     "product": (
@@ -66,7 +64,7 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
 @pytest.mark.parametrize("door", DOORS)
 def test_masked_entries_are_refused_and_unmasked_arrays_are_taken(door):
     call, array, argument = DOORS[door]
-    if door in ("regressor", "classifier", "exact"):
+    if door in ("regressor", "classifier"):
         call = lambda x, fit=call: fit(NODES, x)  # noqa: E731
     mask = np.zeros(array.shape, dtype=bool)
     call(np.ma.array(array, mask=mask))  # nothing is masked

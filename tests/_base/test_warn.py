@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import graphrf as grf
 from graphrf._base.warn import warn
 
 
@@ -16,12 +15,3 @@ def test_a_warning_points_at_the_first_frame_outside_the_package():
             warnings.simplefilter("always")
             inside["deep"](depth)
         assert [(warning.filename, str(warning.message)) for warning in caught] == [(__file__, "here")]
-
-
-def test_the_warning_of_a_public_call_points_here(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.IID(0.4)), seed=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        features.matrix(grf.Diffusion(8.0))
-        features.gram(grf.Diffusion(8.0))
-    assert {warning.filename for warning in caught} == {__file__}

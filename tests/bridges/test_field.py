@@ -75,15 +75,6 @@ def test_draws_have_the_covariance_of_the_kernel(case):
     np.testing.assert_array_equal(drawn, field.sample(values_of(field), np.random.default_rng(0), 3))
 
 
-def test_a_fixed_hyperparameter_keeps_the_value_of_the_kernel():
-    x = np.ones(20)
-    fixed = SparseField(CONNECTED, grf.CAR(0.7), free=())
-    assert fixed.names == ("sd",)
-    assert fixed.log_density(x, np.array([2.0])) == SparseField(CONNECTED, grf.CAR(0.7)).log_density(
-        x, np.array([0.7, 2.0])
-    )
-
-
 def test_the_analysis_is_made_once_and_the_last_factor_is_kept(monkeypatch):
     field, x = SparseField(CONNECTED, grf.Matern(nu=2.0)), np.ones(20)
     made = []

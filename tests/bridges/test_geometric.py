@@ -128,17 +128,6 @@ def test_the_feature_map_is_an_exact_root_with_the_right_slopes(theirs, weighted
             np.testing.assert_allclose(float(shift[name].grad), (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
-def test_their_sampler_draws_with_the_kernels_covariance(theirs, weighted_graph):
-    from geometric_kernels.sampling import sampler
-
-    kernel, params = _ours(weighted_graph), _params(1.5, 2.0)
-    nodes = np.arange(8)[:, None]
-    _, draws = sampler(kernel.feature_map(), s=20_000)(nodes, params, key=np.random.RandomState(0))
-    want = kernel.K(params, nodes)
-    spread = np.sqrt((want**2 + np.outer(np.diag(want), np.diag(want))) / 20_000)
-    assert (np.abs(draws @ draws.T / 20_000 - want) < 5 * spread).all()
-
-
 def test_it_trains_in_their_gpytorch_front_end_as_theirs_does(theirs, karate):
     torch, gpytorch = pytest.importorskip("torch"), pytest.importorskip("gpytorch")
     importlib.import_module("geometric_kernels.torch")
@@ -177,18 +166,6 @@ def test_it_trains_in_their_gpytorch_front_end_as_theirs_does(theirs, karate):
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)
 
 
-def test_products_with_their_kernels_work(theirs, karate, weighted_graph):
-    from geometric_kernels.kernels import ProductGeometricKernel
-
-    product = ProductGeometricKernel(_ours(karate), _ours(weighted_graph))
-    inputs = np.array([[3, 1], [5, 0], [20, 7]])
-    params = {"nu": np.array([1.5, np.inf]), "lengthscale": np.array([1.0, 2.0])}
-    want = _ours(karate).K(_params(1.5, 1.0), inputs[:, :1]) * _ours(weighted_graph).K(
-        _params(np.inf, 2.0), inputs[:, 1:]
-    )
-    np.testing.assert_allclose(product.K(params, inputs), want, rtol=1e-12)
-
-
 def test_above_a_thousand_nodes_the_mean_variance_is_estimated(theirs):
     graph = _large_grid()
     kernel = _ours(graph)
@@ -202,13 +179,6 @@ def _large_grid():
     import networkx as nx
 
     return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(35, 35)))
-
-
-def test_results_have_the_parameters_type(theirs, karate):
-    kernel = _ours(karate)
-    params = {name: value.astype(np.float32) for name, value in _params(1.5, 1.0).items()}
-    assert kernel.K(params, [[1], [2]]).dtype == np.float32
-    assert kernel.K(_params(1.5, 1.0), [[1.0], [2.0]]).dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -244,15 +214,3 @@ def test_without_the_library_the_message_says_what_to_install(monkeypatch, karat
     with pytest.raises(ImportError, match=r"pip install 'graphrf\[geometric\]'"):
         module.MaternSeriesKernel(karate)
     monkeypatch.delitem(sys.modules, "graphrf.bridges.geometric")
-
-
-@pytest.mark.usefixtures("theirs")
-def test_nodes_are_drawn_from_the_space(karate):
-    space = _ours(karate).space
-    key, nodes = space.random(np.random.RandomState(0), 500)
-    assert nodes.shape == (500, 1)
-    assert np.issubdtype(nodes.dtype, np.integer)
-    assert set(nodes.ravel().tolist()) == set(
-        range(34)
-    )  # a node is missing with probability 34 (33 / 34)^500 = 1e-5
-    assert space.random(key, 3)[1].shape == (3, 1)

@@ -258,7 +258,7 @@ def test_columns_of_observations_are_found(place, text, options):
         "fit roads.csv seen.csv -o m.npz --seed 0 --kernel diffusion --no-optimize --noise 0.01 "
         f"--output-scale 1 {options}"
     )
-    given = grf.GraphGPRegressor.load("m.npz")._given
+    given = grf.GraphGPRegressor.load("m.npz")._fitted
     assert given.observations.nodes.tolist() == [0, 2]
     assert (given.observations.means[:, 0] + given.offset).tolist() == pytest.approx([1.0, 2.0])
 

@@ -1,22 +1,18 @@
 """Couplings of many walkers: cost against dense features, solver against all permutations, exact marginals."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
-from graphrf.couplings import multiway
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.linear import fourth_powers, solve_linear, spectral_cost
 from graphrf.couplings.multiway import multiway_cost, solve_multiway
 from graphrf.couplings.quantiles import tile_modulations, tile_spectra
 from graphrf.operators.series.density_of_states import density_of_states
-from graphrf.sampling.walks import loops
 from graphrf.sampling.walks.lengths import Survival
-from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 KERNELS = [KERNEL, grf.Diffusion(1.5)]
@@ -76,8 +72,8 @@ def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("p_halt", [0.1, 0.3, 0.6])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("p_halt", [0.1, 0.6])
+@pytest.mark.parametrize("seed", range(2))
 def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(kernel, p_halt, seed):
     spectra, weights = spectra_of(4, p_halt, kernel)
     pairs = itertools.product(itertools.permutations(range(4)), repeat=2)
@@ -99,23 +95,6 @@ def test_no_walker_can_be_matched_better(n_walkers):
         others = spectra[np.delete(tiles, walker, axis=0)].sum(axis=0)
         cost = np.einsum("qbp,p->qb", (others[:, None, :] + spectra[None, :, :]) ** 4, weights)
         assert cost[linear_sum_assignment(cost)].sum() >= found * (1 - 1e-9)
-
-
-def test_matching_never_raises_the_cost(monkeypatch):
-    spectra, weights = spectra_of(10)
-    costs = []
-    exact = multiway._cost
-    monkeypatch.setattr(multiway, "_cost", lambda *arguments: costs.append(exact(*arguments)) or costs[-1])
-    for seed in range(5):
-        costs.clear()
-        rng = np.random.default_rng(seed)
-        tiles = np.stack([rng.permutation(10) for _ in range(6)])
-        start = exact(spectra[tiles].sum(axis=0), weights)
-        end = multiway._descend(tiles, spectra, weights)
-        assert (np.diff(costs) <= 1e-12 * start).all()
-        assert len(costs) > 6
-        assert end < start
-        assert end == pytest.approx(exact(spectra[tiles].sum(axis=0), weights), rel=1e-12)
 
 
 def test_restarts_only_help_and_a_state_of_the_generator_fixes_the_result():
@@ -141,117 +120,6 @@ def test_cyclic_shifts_of_as_many_tiles_as_walkers_reach_the_least_possible_cost
         spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
     )
     assert bound * (1 - 1e-12) <= found < 1.02 * bound
-
-
-@pytest.mark.parametrize("n_walkers", [2, 4, 16])
-def test_at_order_thirty_the_cost_falls_close_to_the_least_possible(n_walkers):
-    spectra, weights = spectra_of(30)
-    rng = np.random.default_rng(0)
-    bound = least_possible(spectra, weights, n_walkers)
-    found = multiway_cost(spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=rng))
-    random = np.array([rng.permutation(30) for _ in range(n_walkers - 1)])
-    assert bound <= found
-    assert found - bound < 0.2 / (n_walkers - 1) * (multiway_cost(spectra, weights, random) - bound)
-
-
-def integrated_survival(monkeypatch, permutations, survival):
-    """P(length >= k) of every walker, the engine's uniforms integrated over its tiles and all breakpoints."""
-    n_walkers, order = permutations.shape[0] + 1, permutations.shape[1]
-    cuts = np.unique(np.r_[0.0, (survival.table * order) % 1.0, 1.0])
-    state = SimpleNamespace(x=0.0, word=np.uint64(0))
-    monkeypatch.setattr(loops, "philox", lambda *counter: (np.uint64(0), np.uint64(0), state.word, np.uint64(0)))
-    monkeypatch.setattr(loops, "unit", lambda *words: state.x)
-    monkeypatch.setattr(loops, "uint64", np.uint64)
-    lengths = np.empty(n_walkers, np.int64)
-    reached = np.zeros((n_walkers, survival.table.size))
-    for tile in range(order):
-        state.word = np.uint64(-((-tile << 32) // order))  # the least word that falls into the tile
-        for low, high in itertools.pairwise(cuts):
-            state.x = (low + high) / 2
-            loops.draw_lengths.py_func(
-                np.uint64(0),
-                int(grf.sampling.SigmaCoupled.rule),
-                survival.table,
-                permutations,
-                np.uint64(0),
-                lengths,
-            )
-            for walker, length in enumerate(lengths):
-                reached[walker, : length + 1] += (high - low) / order
-    return reached
-
-
-@pytest.mark.parametrize(
-    "survival",
-    [Survival.geometric(0.3), Survival([1.0, 1.0, 0.55, 0.25, 0.25, 0.1])],
-    ids=["geometric", "plateaus"],
-)
-@pytest.mark.parametrize("n_walkers", [3, 4])
-def test_every_walker_has_the_laws_marginal_exactly(monkeypatch, survival, n_walkers):
-    spectra, weights = spectra_of(7)
-    permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
-    for row in permutations:
-        assert sorted(row) == list(range(7))
-    reached = integrated_survival(monkeypatch, permutations, survival)
-    np.testing.assert_allclose(reached, np.tile(survival.table, (n_walkers, 1)), rtol=0, atol=1e-12)
-    broken = np.array(permutations)
-    broken[1, 0] = broken[1, 1]
-    off = np.abs(integrated_survival(monkeypatch, broken, survival) - survival.table).max(axis=1)
-    assert off[2] > 0.01
-    assert np.delete(off, 2).max() < 1e-12
-
-
-def four_walkers(graph, permutations, directions):
-    """Draws of projections of Phi and of the Gram matrix without its diagonal, and their means."""
-    law = grf.sampling.SigmaCoupled(0.2, grf.sampling.Coupling(np.tile(np.arange(permutations.shape[1]), (3, 1))))
-    permutations = np.array(permutations, order="C")
-    permutations.setflags(write=False)  # as a coupling holds them
-    object.__setattr__(law.coupling, "permutations", permutations)  # past the check of the marginals
-    sampler = grf.RandomWalks(4, law, directions=directions)
-    f = KERNEL.modulation(law.survival.table.size)
-    walk = graph.walk_matrix().toarray()
-    root = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(f.size))
-    degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
-    modes = np.linalg.eigh(walk)[1]
-    left = np.stack([1 / degree, degree, degree, modes[:, -2], modes[:, 0]])
-    right = np.stack([degree, degree, 1 / degree, modes[:, -2], modes[:, 0]])
-
-    def project(phi):
-        gram = phi @ phi.T
-        np.fill_diagonal(gram, 0.0)
-        return np.concatenate([np.einsum("pi,ij,pj->p", left, matrix, right) for matrix in (phi, gram)])
-
-    def draw(index, n):
-        return np.stack([
-            project(
-                grf.sample_features(graph, sampler, seed=index * 10**6 + i, n_threads=1, dtype="float64")
-                .matrix(KERNEL)
-                .toarray()
-            )
-            for i in range(n)
-        ])  # fmt: skip
-
-    return draw, project(root)
-
-
-@pytest.fixture(scope="module")
-def permutations_of_four():
-    spectra, weights = spectra_of(10, 0.2)
-    return solve_multiway(spectra, weights, 4, rng=np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("directions", ["independent", "stratified"])
-def test_features_and_gram_of_four_coupled_walkers_are_unbiased(weighted_graph, permutations_of_four, directions):
-    draw, truth = four_walkers(weighted_graph, permutations_of_four, directions)
-    assert_unbiased(draw, truth, n0=400)
-
-
-def test_a_tile_that_one_of_four_walkers_draws_twice_is_noticed(weighted_graph, permutations_of_four):
-    broken = np.array(permutations_of_four)
-    broken[1, broken[1].argmax()] = 0  # its longest walks are replaced by more of its shortest
-    draw, truth = four_walkers(weighted_graph, broken, "independent")
-    with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(draw, truth, n0=400)
 
 
 @pytest.mark.parametrize(

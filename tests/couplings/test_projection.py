@@ -54,21 +54,6 @@ def test_projected_costs_are_unbiased_for_the_true_ones_and_shared_vectors_are_n
         assert_unbiased(_estimates(spectrum, permutations, _SharedVectors), truth, n0=500)
 
 
-def test_the_variance_of_projected_costs_is_the_one_that_is_stated(spectrum):
-    spectra, weights = spectrum
-    projections = 20
-    permutation = np.arange(7)[::-1]
-    squares = ((spectra + spectra[permutation]) ** 2).sum(axis=0)  # eigenvalues of B
-    relative = (2 + 6 * (weights**2 @ squares**4) / (weights @ squares**2) ** 2) / projections
-    truth = float(spectral_form(spectra, weights)(permutation))
-    rng = np.random.default_rng(1)
-    draws = np.array([projected_form(spectra, weights, projections, rng)(permutation) for _ in range(4000)])
-    deviations = (draws / truth - 1) ** 2
-    assert abs(deviations.mean() - relative) < 5 * deviations.std() / np.sqrt(draws.size)
-    # So an error in the formula of the size of its second term would be found.
-    assert 5 * deviations.std() / np.sqrt(draws.size) < relative - 2 / projections
-
-
 def test_blocks_of_projections_are_averaged_over_all_of_them(spectrum):
     # More than one block, the last one short: the mean of so many is within 8 / sqrt(5000) of the truth.
     permutation = np.arange(7)

@@ -89,11 +89,10 @@ def test_changes_by_swaps_and_the_independent_cost_agree_with_the_cost_itself(as
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize(("order", "p_halt", "pairs"), [(5, 0.1, None), (6, 0.5, 3), (7, 0.3, None), (7, 0.3, 1)])
-def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(
-    graph, kernel, order, p_halt, pairs
-):
+@pytest.mark.parametrize("name", ["regularized", "signed"])
+@pytest.mark.parametrize(("order", "p_halt", "pairs"), [(6, 0.5, 3), (7, 0.3, None)])
+def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(graph, name, order, p_halt, pairs):
+    kernel = KERNELS[name]
     settings = {"p_halt": p_halt, "order": order, "pairs": pairs, "seed": 4}
     quadratic = grf.couplings.learn_coupling(graph, kernel, solver="quadratic", **settings)
     exhaustive = grf.couplings.learn_coupling(graph, kernel, solver="exhaustive", **settings)

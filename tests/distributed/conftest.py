@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import parcel, sampling
+from graphrf.distributed import sampling, shared_object
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
@@ -88,8 +88,8 @@ def mortal_client(_mortal: Client) -> Client:
 @pytest.fixture(params=["mapped", "sent"])
 def way(request, monkeypatch):
     """How all arrays reach workers: by files, or through the client."""
-    monkeypatch.setattr(parcel, "_LARGE", 1)
+    monkeypatch.setattr(shared_object, "_LARGE", 1)
     if request.param == "sent":
-        monkeypatch.setattr(parcel, "_LIGHT", 0)
+        monkeypatch.setattr(shared_object, "_LIGHT", 0)
         monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
     return request.param

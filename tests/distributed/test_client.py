@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from concurrent.futures import CancelledError
 
 import numpy as np
@@ -77,20 +74,6 @@ def test_a_worker_that_dies_meanwhile_does_not_hide_a_folder(cluster_client, tmp
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_lost_again_and_again_is_an_error(cluster_client, tmp_path, monkeypatch):
-    calls = []
-
-    def run(*arguments, **options):
-        calls.append(arguments)
-        raise CommClosedError("a worker has died")
-
-    monkeypatch.setattr(cluster_client, "run", run)
-    monkeypatch.setattr(clients, "_PAUSE", 0)
-    with pytest.raises(RuntimeError, match="lost 5 times in a row"):
-        clients.seen_by_all(cluster_client, tmp_path)
-    assert len(calls) == clients._ATTEMPTS
-
-
 def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, monkeypatch):
     # A client asks its scheduler for facts without workers every other second, and keeps the last answer.
     plain = cluster_client._update_scheduler_info
@@ -104,34 +87,10 @@ def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, m
     assert [worker.threads for worker in clients.workers(cluster_client)] == [1, 1]
 
 
-_PEAK = """
-import resource
-from graphrf.distributed.features import _process_memory
-private, peak = _process_memory()
-print(private, peak, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no peaks but on Linux")
-def test_the_peak_of_a_process_is_its_own_and_not_that_of_its_parent():
-    large = 600 * 2**20
-    held = np.ones(large // 8)
-    found = subprocess.run([sys.executable, "-c", _PEAK], check=True, capture_output=True, text=True).stdout
-    private, peak, of_parent = map(int, found.split())
-    assert held.nbytes == large
-    assert of_parent >= large  # what `getrusage` tells
-    assert private <= peak < large
-
-
 def test_workers_that_map_more_than_they_may_are_warned_of(cluster_client):
     with pytest.warns(RuntimeWarning, match="map 1.07e\\+09 GiB .*terminate"):
         clients.warn_of_mapped(cluster_client, 2**60)
     clients.warn_of_mapped(cluster_client, 1000)  # warnings are errors here
-
-
-def test_workers_that_nobody_watches_may_map_anything(cluster_client, monkeypatch):
-    monkeypatch.setattr(clients, "_is_watched", lambda: False)
-    clients.warn_of_mapped(cluster_client, 2**60)
 
 
 def test_workers_that_die_again_and_again_end_the_attempts(cluster_client, monkeypatch):

@@ -18,14 +18,11 @@ GRAPH = weighted()
 NODES = np.random.default_rng(0).permutation(90)[:70]
 SAMPLER = grf.RandomWalks(8, grf.sampling.Truncated(6))
 F = grf.Diffusion(1.0).modulation(7)
-OTHER = grf.Diffusion(0.4).modulation(5)
 RNG = np.random.default_rng(1)
 ROWS = {
     "some": [3, 40, 41, 69],
-    "all": list(range(70)),
     "backwards": list(range(69, -1, -1)),
     "some twice": [5, 60, 5, 5, 0, 33, 60],
-    "one": [12],
 }
 
 
@@ -48,12 +45,6 @@ def pair(cluster_client, request):
 def few_bytes(monkeypatch):
     """Rows that are taken stay on the workers."""
     monkeypatch.setattr(factor, "_FEW_BYTES", -1)
-
-
-@pytest.fixture
-def narrow_panels(monkeypatch):
-    """Columns pass two at a time."""
-    monkeypatch.setattr(factor, "_PANEL_BYTES", 2 * 8 * 90)
 
 
 # -- products ----------------------------------------------------------------------------------------
@@ -84,11 +75,6 @@ def test_products_are_those_of_one_process(pair):
     _require_products(remote, local, [(), (5,), (0,)], ["float32", "float64"])
 
 
-def test_products_by_narrow_panels_are_the_same_bits(pair, narrow_panels):
-    remote, local = (features.factor() for features in pair)
-    _require_products(remote, local, [(5,)], ["float64"])
-
-
 def test_columns_beside_a_column_change_no_bit_of_its_products(pair, monkeypatch):
     remote = pair[0].factor()
     y = RNG.standard_normal((70, 5))
@@ -98,22 +84,9 @@ def test_columns_beside_a_column_change_no_bit_of_its_products(pair, monkeypatch
     np.testing.assert_array_equal(remote.apply_t(F, y), wide[1])
 
 
-def test_a_modulation_may_change_and_be_shorter(pair):
-    remote, local = (features.factor() for features in pair)
-    x = RNG.standard_normal(90)
-    for f in (F, OTHER, F[:1], F):
-        np.testing.assert_array_equal(remote.apply(f, x), local.apply(f, x))
-
-
-def test_products_with_a_kernel_are_those_with_its_matrix(pair):
-    kernel = grf.Diffusion(1.0)
-    phi, y = pair[1].matrix(kernel), RNG.standard_normal((70, 3)).astype(pair[1].dtype)
-    _close(pair[0].gram_matvec(kernel, y), phi @ (phi.T @ y))
-
-
 def test_products_between_steps_are_added_up(pair):
     np.testing.assert_allclose(
-        pair[0].step_squares(), step_squares(pair[1].frame, pair[1].nodes, pair[1].record), rtol=1e-12
+        pair[0].step_squares(), step_squares(pair[1].info, pair[1].nodes, pair[1].record), rtol=1e-12
     )
 
 
@@ -136,26 +109,9 @@ def test_bits_depend_neither_on_workers_nor_on_threads(cluster_client, dtype):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda factor: factor.apply(F, np.ones(70)), ValueError, r"`x` must have shape \(90,\)"),
-        (lambda factor: factor.apply_t(F, np.ones(90)), ValueError, r"`y` must have shape \(70,\)"),
-        (lambda factor: factor.gram_apply(F, np.ones((70, 1, 1))), ValueError, r"`x` must have shape \(70,\)"),
-        (lambda factor: factor.gram_apply(F, 1.0), ValueError, r"`x` must have shape \(70,\)"),
-        (lambda factor: factor.apply(F, np.array(["a"] * 90)), TypeError, "`x` must hold real numbers"),
-        (lambda factor: factor.grad_f(np.ones((90, 2)), np.ones((70, 3))), ValueError, "`y` must have as many"),
-    ],
-    ids=["apply", "apply_t", "three axes", "no axis", "text", "other columns"],
-)
-def test_arrays_of_another_shape_are_refused(pair, call, error, words):
-    with pytest.raises(error, match=words):
-        call(pair[0].factor())
-
-
 def require_same_rows(one, other):
     """The rows of two factors on this machine are the same."""
-    require_same(*(grf.features.Features(factor._frame, factor._nodes, factor._record) for factor in (one, other)))
+    require_same(*(grf.features.Features(factor._info, factor._nodes, factor._record) for factor in (one, other)))
 
 
 # -- some of the rows --------------------------------------------------------------------------------

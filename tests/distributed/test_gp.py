@@ -22,13 +22,13 @@ SETTINGS = {
     "optimize": False,
     "noise": 0.05,
     "output_scale": 1.0,
-    "numerics": grf.gp.Numerics(sampler=WALKS, tol=1e-10),
     "seed": 4,
 }
 
 
 def _predictions(solver, draw):
-    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, numerics=grf.gp.Numerics(solver=solver, feature_sampler=draw))
+    numerics = grf.gp.Numerics(sampler=WALKS, tol=1e-10, solver=solver, feature_sampler=draw)
+    gp = grf.GraphGPRegressor(GRAPH, **SETTINGS, numerics=numerics)
     return gp.fit(NODES, Y).predict(np.arange(90), return_std=True)
 
 
@@ -44,7 +44,7 @@ def test_a_copy_of_the_regressor_has_the_same_client(cluster_client):
         GRAPH, **SETTINGS, numerics=grf.gp.Numerics(feature_sampler=on_cluster(cluster_client))
     )
     copied = clone(gp)
-    assert copied.draw.client is cluster_client
+    assert copied.numerics.feature_sampler.client is cluster_client
     assert not hasattr(copied, "kernel_")
 
 

@@ -7,7 +7,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import parcel
+from graphrf.distributed import shared_object
 from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
@@ -21,20 +21,16 @@ GRAPH = weighted()
 WALKS = grf.RandomWalks(8)
 SAMPLERS = {
     "stratified walks": WALKS,
-    "independent directions": grf.RandomWalks(8, grf.sampling.IID(0.2), directions="independent"),
     "coupled lengths": grf.RandomWalks(8, grf.sampling.SigmaCoupled(0.1)),
     "combinatorial": grf.RandomWalks(8, grf.sampling.Truncated(5), laplacian="combinatorial"),
     "compressed powers": grf.CompressedPowers(8, max_length=5),
     "cut powers": grf.sampling.CutPowers(6, max_length=4),
-    "exact powers": grf.sampling.ExactPowers(max_length=3),
 }
 OPTIONS = {
     "rows alone": {"block_size": 1, "nodes": [5, 89, 7, 7]},
     "blocks of seven": {"block_size": 7},
     "one block": {"block_size": 90},
-    "a block that is too large": {"block_size": 10**6},
     "nodes in any order, some twice": {"nodes": [3, 88, 3, 0, 41, 7, 7], "block_size": 3},
-    "doubles": {"dtype": "float64"},
     "combinatorial doubles": {"dtype": np.float64, "nodes": range(10, 30)},
 }
 
@@ -124,9 +120,9 @@ def test_workers_open_the_graph_once(cluster_client, way):
 
 
 def _count_openings():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    class Counted(parcel._Unpacker):
+    class Counted(shared_object._Unpacker):
         names: list[str] = []  # noqa: RUF012
 
         def load(self):
@@ -134,24 +130,24 @@ def _count_openings():
             self.names.append(type(found).__name__)
             return found
 
-    Counted.plain = parcel._Unpacker
-    parcel._Unpacker = Counted
+    Counted.plain = shared_object._Unpacker
+    shared_object._Unpacker = Counted
 
 
 def _openings():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    return parcel._Unpacker.names
+    return shared_object._Unpacker.names
 
 
 def _stop_counting():
-    from graphrf.distributed import parcel
+    from graphrf.distributed import shared_object
 
-    parcel._Unpacker = parcel._Unpacker.plain
+    shared_object._Unpacker = shared_object._Unpacker.plain
 
 
 def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client, way, monkeypatch):
-    monkeypatch.setattr(parcel, "_LARGE", 2**20)
+    monkeypatch.setattr(shared_object, "_LARGE", 2**20)
     for n in (6000, 6001):
         line = grf.from_edges(np.arange(n - 1), np.arange(1, n))
         found = grf.distributed.sample_features(line, grf.RandomWalks(2), client=cluster_client, seed=3)
@@ -183,14 +179,8 @@ def idle_client(cluster_client, monkeypatch):
     ("options", "error", "words"),
     [
         ({"memory_limit": 10**4}, MemoryError, "`memory_limit` is .* on 2 workers; start more of them"),
-        ({"memory_limit": 0}, ValueError, "`memory_limit` must"),
         ({"block_size": 0}, ValueError, "`block_size` must"),
-        ({"block_size": 2.5}, TypeError, "`block_size` must"),
-        ({"nodes": []}, ValueError, "`nodes` must hold at least one node"),
         ({"nodes": [90]}, ValueError, "`nodes`"),
-        ({"dtype": "int32"}, ValueError, "`dtype` must"),
-        ({"seed": -1}, ValueError, "`seed` must"),
-        ({"progress": "yes"}, TypeError, "`progress` must"),
         ({"sampler": grf.RandomWalks}, TypeError, "`sampler` must be a sampler"),
         ({"graph": np.eye(3)}, TypeError, "`graph` must"),
         ({"graph": grf.Graph([[0, 1], [0, 0]], directed=True)}, ValueError, "undirected graph"),

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import math
 
 import numpy as np
 import pytest
@@ -59,21 +58,6 @@ def test_many_frequencies_come_near_exact_attention(scheme, is_causal):
     assert (found - other).square().mean() > 0.1**2
 
 
-def test_the_squared_error_falls_as_one_over_the_frequencies():
-    query, key, value = tokens(30, 4)
-    exact = exact_attention(query, key, value)
-
-    def errors(m, seeds):
-        found = [PerformerAttention(4, m, seed=seed, directions="iid")(query, key, value) for seed in seeds]
-        return np.array([float((x - exact).square().mean()) for x in found])
-
-    few, many = errors(256, range(100)), errors(4096, range(100, 200))
-    ratio = few.mean() / many.mean()
-    relative = math.hypot(*(x.std(ddof=1) / x.mean() / 10 for x in (few, many)))
-    assert abs(ratio / 16 - 1) < 5 * relative
-    assert relative < 0.15
-
-
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_module_multiplies_with_the_weights(is_causal):
     query, key, value = tokens(2, 3, 70, 4, scale=2.0, dtype=torch.float64)
@@ -82,14 +66,6 @@ def test_the_module_multiplies_with_the_weights(is_causal):
     options = {"attn_mask": mask, "is_causal": is_causal, "scale": 0.7}
     weights = attention_weights(query, key, attention.frequencies, **options)
     torch.testing.assert_close(attention(query, key, value, **options), weights @ value, rtol=0, atol=1e-12)
-
-
-def test_weights_are_ratios_of_features():
-    query, key, _ = tokens(5, 4, dtype=torch.float64)
-    w = torch.tensor(draw_frequencies(8, 4, seed=0).matrix)
-    root = 4**-0.25
-    scores = softmax_features(root * query, w) @ softmax_features(root * key, w).T
-    torch.testing.assert_close(attention_weights(query, key, w), scores / scores.sum(1, keepdim=True))
 
 
 def test_values_and_lengths_may_differ_from_those_of_queries():
@@ -111,14 +87,6 @@ def test_a_padding_mask_is_the_same_as_shorter_keys(is_causal):
         torch.testing.assert_close(attention(query, key, value, mask, is_causal=is_causal), short)
 
 
-def test_a_mask_belongs_to_its_batch():
-    query, key, value = tokens(2, 3, 6, 4)
-    attention = PerformerAttention(4, 4096, seed=0)
-    mask = torch.tensor([[True] * 6, [True, False, True, False, False, True]])[:, None, None, :]
-    exact = exact_attention(query, key, value, mask)
-    torch.testing.assert_close(attention(query, key, value, mask), exact, rtol=0, atol=0.05)
-
-
 def test_rows_without_a_key_are_zero():
     query, key, value = tokens(2, 1, 5, 4)
     mask = torch.tensor([[False] * 5, [True] * 5])[:, None, None, :]
@@ -129,14 +97,6 @@ def test_rows_without_a_key_are_zero():
     weights = attention_weights(query, key, attention.frequencies, attn_mask=mask)
     assert (weights[0] == 0).all()
     torch.testing.assert_close(weights[1].sum(-1), torch.ones(1, 5))
-
-
-def test_long_vectors_stay_finite():
-    query, key, value = tokens(1, 2, 100, 8, scale=60.0)
-    for is_causal in (False, True):
-        out = PerformerAttention(8, seed=0)(query, key, value, is_causal=is_causal)
-        assert out.isfinite().all()
-        assert out.abs().max() <= value.abs().max() * (1 + 1e-5)
 
 
 def test_gradients_reach_queries_keys_and_values():
@@ -164,12 +124,6 @@ def test_autocast_changes_no_bit():
         assert torch.equal(attention(*given), plain[0])
         assert torch.equal(attention_weights(*given[:2], attention.frequencies), plain[1])
         assert torch.equal(softmax_features(given[0], attention.frequencies), features)
-
-
-def test_default_frequencies_fill_blocks():
-    assert PerformerAttention(64, directions="iid").n_frequencies == 256
-    assert PerformerAttention(1).frequencies.shape == (1, 1)
-    assert PerformerAttention(1, antithetic=True).frequencies.shape == (2, 1)
 
 
 def test_a_seed_begins_a_sequence_of_draws():
@@ -232,59 +186,13 @@ def test_a_saved_module_goes_on_where_it_stood():
     assert (loaded.seed, loaded.n_draws) == (0, saved.n_draws)
 
 
-def scores_near_their_means(query):
-    """Estimates of exp(q . k) of 50 draws of frequencies, drawn towards their means; their errors and means."""
-    rng = np.random.default_rng(0)
-    keys = torch.tensor(0.6 * rng.standard_normal((8, query.numel())))
-    w = torch.tensor(rng.standard_normal((50, 100, query.numel())))
-    mean = (keys @ query).exp()
-    estimates = torch.stack([softmax_features(keys, draw) @ softmax_features(query, draw) for draw in w])
-    return 1e-4 * (estimates - mean), mean
-
-
-def squared_errors(delta, mean):
-    """Mean squared error of normalised scores, for every draw."""
-    found = (mean + delta) / (mean + delta).sum(1, keepdim=True)
-    return (found - mean / mean.sum()).square().mean(1)
-
-
-def test_the_error_of_attention_has_the_corrected_expansion():
-    delta, mean = scores_near_their_means(torch.tensor([0.5, -1.0, 0.3, 0.7]).double())
-    error = squared_errors(delta, mean)
-
-    # Eq. 45 of Reid et al. 2024. Its second order is a square, so that it holds draw by draw.
-    share = mean * delta.sum(1, keepdim=True) / mean.sum()
-
-    def expansion(mixed, square):
-        return (delta.square() + mixed * delta * share + square * share.square()).mean(1) / mean.sum() ** 2
-
-    torch.testing.assert_close(expansion(-2, 1), error, rtol=0.01, atol=0)
-    printed = expansion(-4, 3)
-    assert ((printed / error - 1).abs() > 0.1).double().mean() > 0.5
-
-
-def test_equal_means_leave_variance_minus_covariance():
-    # Eq. 46: a query of zero has the mean 1 with every key.
-    delta, mean = scores_near_their_means(torch.zeros(4).double())
-    assert (mean == 1).all()
-    error = squared_errors(delta, mean)
-    variance, covariance = delta.square().mean(1), delta.mean(1).square()
-    torch.testing.assert_close((variance - covariance) / 8**2, error, rtol=0.01, atol=0)
-    assert variance.mean() / 8**2 > 1.1 * error.mean()  # the covariance counts
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
         ((0,), {}, ValueError, "`head_dim` must be at least 1"),
-        ((4, 0), {}, ValueError, "`n_frequencies` must be at least 1"),
-        ((4, 2.5), {}, TypeError, "`n_frequencies` must be an integer"),
         ((4, 7), {"antithetic": True}, ValueError, "`n_frequencies` must be even"),
         ((4,), {"antithetic": 1}, TypeError, "`antithetic` must be True or False"),
-        ((4,), {"directions": "square"}, ValueError, "`directions` must be one of"),
-        ((4,), {"norms": "both"}, ValueError, "`norms` must be"),
         ((4,), {"redraw_every": 0}, ValueError, "`redraw_every` must be at least 1"),
-        ((4,), {"seed": -1}, ValueError, "`seed`"),
         ((1,), {"directions": "simplex"}, ValueError, "simplex directions need at least 2 dimensions"),
     ],
     ids=lambda x: str(x) if isinstance(x, str | dict) else "",
@@ -298,27 +206,19 @@ def test_settings_out_of_range_are_refused(arguments, options, error, message):
     ("change", "error", "message"),
     [
         ({"query": torch.zeros(2, 3, 5, 6)}, ValueError, "`query` must have shape .*, length, 4"),
-        ({"key": torch.zeros(2, 3, 5, 6)}, ValueError, "`key` must have shape .*, length, 4"),
-        ({"query": torch.zeros(4)}, ValueError, "`query` must have shape"),
         ({"query": torch.zeros(2, 3, 5, 4).long()}, TypeError, "`query` must be a floating-point tensor"),
-        ({"value": np.zeros((2, 3, 5, 4))}, TypeError, "`value` must be a floating-point tensor"),
         ({"value": torch.zeros(2, 3, 6, 4)}, ValueError, "`value` must have the length of `key`, 5"),
         ({"key": torch.zeros(2, 3, 0, 4)}, ValueError, "`key` .* at least one position"),
         ({"key": torch.zeros(2, 2, 5, 4)}, ValueError, "leading dimensions must broadcast"),
-        ({"value": torch.zeros(2, 2, 5, 4)}, ValueError, "leading dimensions must broadcast"),
         ({"dropout_p": 0.1}, ValueError, "`dropout_p` must be 0, got 0.1"),
-        ({"scale": 0.0}, ValueError, "`scale` must be greater than 0"),
-        ({"is_causal": "yes"}, TypeError, "`is_causal` must be True or False"),
         ({"attn_mask": torch.zeros(5)}, TypeError, "`attn_mask` must be a boolean tensor"),
         ({"attn_mask": torch.ones(4, dtype=torch.bool)}, ValueError, "`attn_mask` must be a padding mask"),
         ({"attn_mask": torch.ones(5, 5, dtype=torch.bool)}, ValueError, "is_causal=True"),
-        ({"attn_mask": torch.tensor(True)}, ValueError, "`attn_mask` must be a padding mask"),
         ({"attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)}, ValueError, "leading dimensions must broadcast"),
     ],
     ids=[
-        "query dimension", "key dimension", "one axis", "integers", "numpy", "value length", "no key", "key heads",
-        "value heads", "dropout", "scale", "causal", "float mask", "mask length", "mask by query", "scalar mask",
-        "mask batch",
+        "query dimension", "integers", "value length", "no key", "key heads", "dropout", "float mask",
+        "mask length", "mask by query", "mask batch",
     ],
 )  # fmt: skip
 def test_inputs_that_do_not_fit_are_refused(change, error, message):
@@ -327,24 +227,6 @@ def test_inputs_that_do_not_fit_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         attention(**(given | change))
     assert attention.n_draws == 1
-
-
-def test_features_refuse_what_does_not_fit():
-    w = torch.ones(3, 4)
-    with pytest.raises(ValueError, match=r"`x` must have shape \(..., 4\)"):
-        softmax_features(torch.zeros(2, 3), w)
-    with pytest.raises(TypeError, match="`x` must be a floating-point tensor"):
-        softmax_features([1.0], w)
-    with pytest.raises(ValueError, match=r"`frequencies` must have shape \(m, d\)"):
-        softmax_features(torch.zeros(4), torch.ones(4))
-    with pytest.raises(TypeError, match="`frequencies` must be a floating-point tensor"):
-        attention_weights(torch.zeros(2, 4), torch.zeros(2, 4), w.numpy())
-
-
-def test_nan_comes_out_again():
-    query, key, value = tokens(1, 1, 3, 4)
-    value[0, 0, 1, 0] = torch.nan
-    assert PerformerAttention(4, seed=0)(query, key, value)[..., 0].isnan().all()
 
 
 def test_a_mask_that_does_not_fit_the_batch_is_refused():

@@ -37,48 +37,6 @@ def test_laplace_features_are_their_formula():
     np.testing.assert_allclose(features.transform(POINTS), expected, rtol=1e-11)
 
 
-MAPS = {
-    "paired": FourierFeatures(33, seed=0),
-    "phased": FourierFeatures(33, readout="phased", seed=0),
-    "fast": FourierFeatures(33, directions="simplex-hd", seed=0),
-    "laplace": LaplaceFeatures(34, seed=0),
-}
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_tensors_give_what_arrays_give(name):
-    features = MAPS[name].fit(POINTS)
-    expected = features.transform(POINTS)
-    given = torch.tensor(POINTS, requires_grad=True)
-    np.testing.assert_allclose(features.transform(given).detach().numpy(), expected, atol=1e-12)
-    batched = features.transform(given.reshape(3, 100, 5))
-    assert batched.shape == (3, 100, expected.shape[1])
-    single = features.transform(given.float())
-    assert single.dtype == torch.float32
-    np.testing.assert_allclose(single.detach().numpy(), expected, rtol=2e-4, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_gradients_of_features_are_right(name):
-    features = MAPS[name].fit(POINTS)
-    assert torch.autograd.gradcheck(features.transform, torch.tensor(POINTS[:2], requires_grad=True))
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_the_number_of_threads_leaves_no_trace(name):
-    many = np.tile(POINTS, (30, 1))
-    one, three = (
-        MAPS[name].__class__(**{**MAPS[name].get_params(), "n_threads": n}).fit_transform(many) for n in (1, 3)
-    )
-    assert np.array_equal(one, three)
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_fitting_on_tensors_is_fitting(name):
-    twin = MAPS[name].__class__(**MAPS[name].get_params()).fit(torch.tensor(POINTS))
-    assert np.array_equal(twin.transform(POINTS), MAPS[name].fit_transform(POINTS))
-
-
 @pytest.mark.parametrize("scale", [1.0, 30.0, LARGEST, 1e9])
 def test_cosines_are_exact_to_rounding(scale):
     x = np.random.default_rng(0).uniform(-scale, scale, size=(50, 64))
@@ -97,20 +55,6 @@ def test_large_points_do_not_overflow_positive_features():
     features = LaplaceFeatures(64, seed=0).fit(POINTS)
     assert np.isfinite(features.transform(1e3 * POINTS)).all()
     assert np.isfinite(features.transform(30 * POINTS.astype(np.float32))).all()
-
-
-@pytest.mark.parametrize("map_class", [FourierFeatures, LaplaceFeatures])
-def test_bad_tensors_are_refused(map_class):
-    features = map_class(8).fit(POINTS)
-    bad = torch.tensor(POINTS)
-    with pytest.raises(ValueError, match="`X` must have 5 columns, got a Tensor of shape"):
-        features.transform(bad[:, :3])
-    bad[3, 1] = torch.nan
-    with pytest.raises(ValueError, match="`X` must be finite"):
-        features.transform(bad)
-    with pytest.raises(TypeError, match="`X` must be real"):
-        features.transform(torch.zeros(2, 5, dtype=torch.complex64))
-    assert features.transform(torch.ones(2, 5, dtype=torch.int64)).dtype == torch.get_default_dtype()
 
 
 def test_transforms_in_several_threads_give_what_one_gives():

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from graphrf.euclidean import pair_means
-from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import (
     ensemble_conformity,
     fourier_mse,
@@ -89,78 +89,11 @@ def test_simplex_conformity_is_the_papers_series():
             assert rf_conformity(v, d, directions="simplex") == pytest.approx(simplex_series(v, d), rel=1e-10)
 
 
-def test_the_series_with_a_spare_binomial_is_another_number():
-    assert abs(simplex_series(1.0, 6, with_binomial=True) / rf_conformity(1.0, 6, directions="simplex") - 1) > 0.1
-
-
-def test_independent_directions_have_conformity_exp_v_squared():
-    np.testing.assert_allclose(rf_conformity([0.0, 1.0, 3.0], 5, directions="iid"), np.exp([0.0, 1.0, 9.0]))
-
-
 def test_conformity_grows_with_the_cosine_and_is_infinite_beyond_float64():
     values = [float(rf_conformity(1.5, 5, directions=c)) for c in (-1.0, -0.25, 0.0, 0.5, 1.0)]
     assert values == sorted(values)
     assert values[1] == rf_conformity(1.5, 5, directions="simplex")
     assert rf_conformity(40.0, 5, directions="iid") == np.inf
-
-
-def test_the_orthogonality_gap_of_positive_features_is_the_corrected_equation_25():
-    # With 2^k k! in the denominator; without 2^k the printed form is negative.
-    x, y, d, m = np.full(4, 0.25), np.full(4, 0.15), 4, 3
-    v2, prefactor = float(np.sum((x + y) ** 2)), math.exp(-2 * float(x @ x + y @ y)) * (m - 1) / m
-    k = np.arange(60)
-    ratio = np.exp(
-        special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
-    )
-    gap = prefactor * (math.exp(v2) - np.sum(v2**k / (2.0**k * special.factorial(k)) * ratio))
-    printed = prefactor * (math.exp(v2) - np.sum(v2**k / special.factorial(k) * ratio))
-    mse = {
-        name: float(laplace_mse(x, y, m, directions=name, norms="iid", antithetic=False))
-        for name in ("iid", "orthogonal")
-    }
-    assert mse["iid"] - mse["orthogonal"] == pytest.approx(gap, rel=1e-9)
-    assert printed < 0 < gap
-
-
-def test_the_orthogonality_gap_of_fourier_features_is_equation_26():
-    for d, m in ((2, 2), (5, 4), (64, 64)):
-        for z in (0.4, 1.0, 2.0):
-            k = np.arange(120)
-            log_ratio = (
-                special.gammaln(k + d) - special.gammaln(k + d / 2) + special.gammaln(d / 2) - special.gammaln(d)
-                - special.gammaln(k + 1) + k * math.log(z * z / 2)
-            )  # fmt: skip
-            gap = (m - 1) / m * (math.exp(-z * z) - np.sum((-1.0) ** k * np.exp(log_ratio)))
-            iid, orthogonal = (
-                float(fourier_mse(z, d, m, directions=name, norms="iid")) for name in ("iid", "orthogonal")
-            )
-            assert iid - orthogonal == pytest.approx(gap, abs=1e-12)
-
-
-def test_the_asymptotic_ratio_of_fourier_errors_is_reached_in_high_dimension():
-    # SRF Eqs. 27 and 77, the latter with (1 - exp(-z^2))^2; z = 1, m = 2.
-    z, m = 1.0, 2
-    for d in (256, 1024):
-        iid, orthogonal = (
-            float(fourier_mse(z, d, m, directions=name, norms="iid")) for name in ("iid", "orthogonal")
-        )
-        limit = (m - 1) * math.exp(-z * z) * z**4 / (d * (1 - math.exp(-z * z)) ** 2)
-        assert 1 - orthogonal / iid == pytest.approx(limit, rel=8 / d)
-
-
-def test_the_leading_coefficient_of_simplex_errors_is_the_papers():
-    # SRF Sec. 5.1: MSE = c v^2 + ... with c = .0078 at d = m = 64, in units of the independent v^2 / m.
-    d = 64
-    log_ratio = (
-        special.gammaln(d + 1) + special.gammaln(d / 2 + 0.5) - special.gammaln(d / 2)
-        - 2 * special.gammaln(d / 2 + 1) - d * math.log(2)
-    )  # fmt: skip
-    printed = 1 - math.sqrt(math.pi) * math.exp(log_ratio)
-    assert printed == pytest.approx(0.0078, abs=5e-5)
-    x = np.zeros(d)
-    x[0] = 5e-4
-    mse = float(laplace_mse(x, x, d, directions="simplex", norms="iid", antithetic=False))
-    assert mse * d / (1e-3) ** 2 == pytest.approx(printed, rel=1e-3)
 
 
 # Pairs: special functions, densities
@@ -187,18 +120,6 @@ def test_orthogonal_pairs_are_confluent_functions():
             assert pair_means.laplace_pair(z, d, 0.0, "independent") == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_norm_quadrature_reproduces_pairs_of_equal_norm(name):
-    # These have a closed form: w_1 + w_2 is a multiple of a vector of the law of w.
-    kernel = stationary_kernel(name)
-    for d in (2, 3, 8):
-        a, _, log_weight = pair_means._coupled_norms(kernel, d, "equal", None)
-        for z in (0.3, 2.0):
-            radius = z * np.sqrt(pair_means.resultant_square(a, a, -1 / (d + 1)))
-            value = np.exp(log_weight) @ pair_means.sphere_mean(radius, d)
-            assert value == pytest.approx(float(kernel(z * math.sqrt(2 - 2 / (d + 1)))), abs=1e-6)
-
-
 def test_densities_of_resultants_integrate_to_one_and_match_simulation():
     rng = np.random.default_rng(1)
     gaussian = stationary_kernel("gaussian")
@@ -218,14 +139,6 @@ def test_densities_of_resultants_integrate_to_one_and_match_simulation():
         assert p > 1e-6
 
 
-def test_an_orthogonal_resultant_is_chi_with_twice_the_degrees():
-    r = np.linspace(0, 12, 50)
-    np.testing.assert_allclose(pair_norm_density(r, 7), stats.chi.pdf(r, 14), atol=1e-14)
-    np.testing.assert_allclose(
-        pair_norm_density(r, 7, directions="iid"), stats.chi.pdf(r / math.sqrt(2), 7) / math.sqrt(2), atol=1e-14
-    )
-
-
 def test_conformity_of_an_ensemble_is_its_mean_over_rotations():
     rng = np.random.default_rng(2)
     w = rng.normal(size=(4, 3))
@@ -237,8 +150,8 @@ def test_conformity_of_an_ensemble_is_its_mean_over_rotations():
 
 # Errors of whole estimates, simulated
 
-CASES = [(m, d, name, norms) for m, d in ((3, 3), (7, 5)) for name in ("iid", "orthogonal", "simplex")
-         for norms in ("iid", "pnc", "pm")]  # fmt: skip
+CASES = [(3, 3, name, norms) for name in ("iid", "orthogonal", "simplex") for norms in ("iid", "pnc", "pm")]
+CASES += [(7, 5, "orthogonal", "pnc"), (7, 5, "simplex", "pm")]  # blocks and parts of blocks
 
 
 @pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)
@@ -300,26 +213,6 @@ def test_norm_couplings_are_ordered_as_the_theorems_say():
     assert antithetic < plain
 
 
-def test_simplex_beats_orthogonal_for_positive_features_but_not_for_fourier_features():
-    x, y = np.full(6, 0.2), np.full(6, 0.1)
-    orthogonal, simplex = (
-        float(laplace_mse(x, y, 6, directions=name, antithetic=False)) for name in ("orthogonal", "simplex")
-    )
-    assert simplex < orthogonal
-    orthogonal, simplex = (float(fourier_mse(1.0, 6, 6, directions=name)) for name in ("orthogonal", "simplex"))
-    assert orthogonal < simplex
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_paired_features_win_where_the_kernel_squared_exceeds_half_the_kernel_at_twice_the_distance(name):
-    kernel = stationary_kernel(name)
-    for z in (0.1, 0.7, 1.5, 3.0):
-        paired = float(fourier_mse(z, 4, 8, kernel=name, directions="iid", norms="iid"))
-        phased = float(fourier_mse(z, 4, 16, kernel=name, directions="iid", norms="iid", readout="phased"))
-        assert (paired <= phased) == bool(kernel(z) ** 2 >= kernel(2 * z) / 2)
-        assert phased - paired == pytest.approx((kernel(z) ** 2 - kernel(2 * z) / 2) / 16, abs=1e-12)
-
-
 def test_blocks_and_parts_of_blocks_add_up():
     # Two whole blocks halve the error of one; a single frequency has no pairs.
     assert fourier_mse(1.0, 4, 8) == pytest.approx(float(fourier_mse(1.0, 4, 4)) / 2, rel=1e-14)
@@ -345,26 +238,17 @@ def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: rf_conformity(-1.0, 4), ValueError, "`v` must be at least 0"),
-        (lambda: rf_conformity(np.nan, 4), ValueError, "`v` must be finite"),
-        (lambda: rf_conformity("1", 4), TypeError, "`v` must hold numbers"),
         (lambda: rf_conformity(1.0, 4, directions=2.0), ValueError, "`directions` must be in"),
-        (lambda: rf_conformity(1.0, 4, directions="simplex+"), ValueError, "`directions` must be one of"),
         (lambda: rf_conformity(1.0, 1, directions="simplex"), ValueError, "at least 2"),
         (lambda: rf_conformity(1.0, 1, directions=0.5), ValueError, "at least 2"),
-        (lambda: rf_conformity(1.0, 0), ValueError, "`dimension` must be at least 1"),
         (lambda: ensemble_conformity(1.0, np.ones(3)), ValueError, "`frequencies` must have shape"),
-        (lambda: ensemble_conformity(1.0, np.full((2, 2), np.nan)), ValueError, "`frequencies` must be finite"),
         (lambda: pair_norm_density(1.0, 2, directions="simplex"), ValueError, "antiparallel"),
         (lambda: laplace_mse([1.0], [1.0, 2.0], 2), ValueError, "`y` must have 1 coordinates"),
         (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 3), ValueError, "`n_frequencies` must be even"),
-        (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 0), ValueError, "`n_frequencies` must be at least 1"),
-        (lambda: laplace_mse([1.0, 0.0], [1.0, np.inf], 2), ValueError, "`y` must be finite"),
         (lambda: fourier_mse(1.0, 3, 3, norms="none"), ValueError, "`norms` must be one of"),
         (lambda: fourier_mse(1.0, 3, 3, readout="cosine"), ValueError, "`readout` must be one of"),
-        (lambda: fourier_mse(1.0, 3, 3.0), TypeError, "`n_frequencies` must be an integer"),
     ],
-    ids=range(18),
+    ids=range(9),
 )  # fmt: skip
 def test_bad_arguments_are_named(call, error, match):
     with pytest.raises(error, match=match):
@@ -376,10 +260,3 @@ def test_bad_arguments_are_named(call, error, match):
 def test_heavy_tails_near_zero_distance(dimension, z):
     """At distance 0 every estimate is exact."""
     assert float(fourier_mse(z, dimension, dimension, kernel="matern12", norms="iid")) < 2e-8 + 4 * z
-
-
-@pytest.mark.parametrize("directions", [0.0, "orthogonal", "simplex"])
-def test_a_line_has_no_angles(directions):
-    for function in (rf_conformity, pair_norm_density):
-        with pytest.raises(ValueError, match="at least 2"):
-            function(1.0, 1, directions=directions)

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.frequencies.directions import haar, simplex
+from graphrf.euclidean.frequencies.directions import haar
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.frequencies.norms import NORMS
-from graphrf.euclidean.kernels import KERNELS, stationary_kernel
+from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import fourier_mse, laplace_mse
 
 D = 4
@@ -22,7 +22,8 @@ X, Y = np.array([0.35, 0.1, -0.2, 0.25]), np.array([-0.15, 0.4, 0.1, -0.3])
 # |x + y| is small: positive features have finite and moderate fourth moments there.
 # Blocks of D; simplex+ has no closed form.
 BLOCKED = ("iid", "orthogonal", "simplex", "simplex+")
-DISTINCT = tuple(name for name in KERNELS if name != "laplace")  # another name of matern12
+# The lightest and the heaviest tails; the other kernels share every line of code with the second.
+DISTINCT = ("gaussian", "matern12")
 
 
 def z_score(sample, truth):
@@ -167,23 +168,6 @@ def test_norms_with_one_degree_of_freedom_less_are_seen():
     for dimension, seen in ((D, False), (D - 1, True)):
         w = gaussian.norm_quantile(rng.random(4_000), dimension)[:, None] * haar(4_000, D, rng)[:, 0]
         assert (marginal_p_values(w, gaussian)[0] < 1e-6) == seen
-
-
-def test_simplex_updates_all_at_once_raise_the_resultant_that_the_sequential_ones_remove():
-    rng = np.random.default_rng(5)
-    norms = stationary_kernel("gaussian").norm_quantile(rng.random(6), 6)
-    start = norms[:, None] * simplex(6)
-    w = start.copy()
-    for _ in range(20):
-        rest = w.sum(axis=0) - w
-        w = -norms[:, None] * rest / np.linalg.norm(rest, axis=1, keepdims=True)
-    resultant = np.linalg.norm(start.sum(axis=0))
-    assert np.linalg.norm(w.sum(axis=0)) > 2 * resultant
-    drawn = draw_frequencies(6 * 50, 6, directions="simplex+", norms="iid", seed=6).matrix.reshape(50, 6, 6)
-    lengths = np.linalg.norm(drawn, axis=2)
-    closable = lengths.max(axis=1) < 0.45 * lengths.sum(axis=1)
-    assert closable.any()
-    assert np.linalg.norm(drawn.sum(axis=1), axis=1)[closable].max() < 1e-2 * resultant
 
 
 def test_a_product_of_cauchy_laws_is_not_the_law_of_the_isotropic_laplace_kernel():

@@ -1,27 +1,30 @@
-"""The example on a cluster runs, keeps its features, and says what is missing."""
+"""The example on a cluster runs, and keeps the features of one process."""
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphrf as grf
-from tests.examples.test_examples import EXAMPLES, run
 
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 pytest.importorskip("distributed", reason="a cluster needs the extra `distributed`")
-from dask.distributed import Client, LocalCluster
 
 
 def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture, kept = tmp_path / "cluster.png", tmp_path / "features"
     small = ("--nodes", "400", "--walks", "8", "--queries", "20", "--workers", "1")
-    lines = run("cluster.py", *small, "--path", str(kept), "--out", str(picture))
+    done = subprocess.run(  # a process, whose workers import its script
+        [sys.executable, "-W", "error", EXAMPLES / "cluster.py", *small, "--path", kept, "--out", picture],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
     assert picture.read_bytes().startswith(b"\x89PNG")
     title = next(number for number, line in enumerate(lines) if line[:1] == ["worker"])
     rows = np.array([[float(word) for word in line[1:]] for line in lines[title + 1 :]])
@@ -29,32 +32,6 @@ def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp
     assert rows[:, 0].sum() == 7  # blocks of 64 rows
     (quality,) = (line for line in lines if "RMSE" in line)
     assert float(quality[quality.index("RMSE") + 1]) < 0.9
-
     module = example("cluster")
-    task, sampler = module.made(400, 0), grf.RandomWalks(8)
-    expected = grf.sample_features(task.graph, sampler, seed=0)
-    with Client(n_workers=1, processes=False, dashboard_address=":0") as client:
-        found = grf.distributed.load_features(kept, client=client)
-        assert (found.matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0
-
-
-def test_a_scheduler_that_does_not_answer_is_said_to():
-    with socket.socket() as unheard:
-        unheard.bind(("127.0.0.1", 0))  # nobody else has this port, and nobody listens
-        address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
-        script = "import cluster; cluster.PATIENCE = 0.5; cluster.main()"
-        done = subprocess.run(
-            [sys.executable, "-c", script, "--scheduler", address],
-            cwd=EXAMPLES, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"no scheduler answers at {address}")
-
-
-def test_a_scheduler_without_workers_is_said_to_have_none(example):
-    module = example("cluster")
-    module.PATIENCE = 0.3
-    with LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as cluster:
-        options = SimpleNamespace(scheduler=cluster.scheduler_address)
-        with pytest.raises(SystemExit, match="has no worker"), module.connected(options):
-            pass
+    expected = grf.sample_features(module.made(400, 0).graph, grf.RandomWalks(8), seed=0)
+    assert (grf.features.load_features(kept).matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,18 +10,6 @@ from tests.support.real_data import needs_data
 
 torch = pytest.importorskip("torch", reason="the example needs the extra `pyg`")
 pytest.importorskip("torch_geometric", reason="the example needs the extra `pyg`")
-
-SCRIPT = Path(__file__).parent.parent.parent / "examples" / "pyg_cora.py"
-# torch_geometric 2.8 on torch 2.13
-IGNORED = "ignore:`torch.jit.script` is deprecated:DeprecationWarning"
-
-
-def test_a_split_has_twenty_of_each_class_and_no_node_twice(example):
-    y = torch.from_numpy(np.random.default_rng(0).permutation(np.arange(2708) % 7))
-    train, check, test = example("pyg_cora").split(y, 0)
-    assert torch.bincount(y[train]).tolist() == [20] * 7
-    assert (len(check), len(test)) == (500, 1000)
-    assert len(torch.unique(torch.cat([train, check, test]))) == 1640
 
 
 def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
@@ -46,35 +29,14 @@ def test_rings_with_skips_have_four_neighbours_and_other_returns(example):
     assert distances[~np.eye(len(encodings), dtype=bool)].min() > 1e-3
 
 
-def test_convolutions_tell_rings_apart_by_return_probabilities_only(example):
-    module = example("pyg_cora")
-    assert module.skip_accuracy(module.constant, 0, 10) == pytest.approx(0.1)  # ten classes, one answer
-    assert module.skip_accuracy(module.SKIP_ROWS["AddReturnProbabilities"], 0, 60) > 0.9
-
-
-def test_weights_of_plain_edges_sum_to_one(example, karate):
-    module = example("pyg_cora")
-    edges = karate.adjacency.tocoo()
-    index = torch.from_numpy(np.stack([edges.row, edges.col]).astype(np.int64))
-    data = module.row_means(module.Data(edge_index=index, num_nodes=34))
-    sums = torch.zeros(34).index_add_(0, data.edge_index[1], data.edge_weight)
-    torch.testing.assert_close(sums, torch.ones(34))
-
-
 @needs_data
-def test_the_script_prints_a_row_for_every_model_and_draws(tmp_path):
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.usefixtures("one_torch_thread")
+def test_the_script_prints_a_row_for_every_model_and_draws(printed, require, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    require("cora")
     picture = tmp_path / "cora.png"
-    try:
-        grf.datasets.load("cora")
-    except FileNotFoundError as error:
-        pytest.skip(f"cora is not in the data folder: {error}")
-    command = [sys.executable, "-W", "error", "-W", IGNORED, SCRIPT, "--quick", "--out", picture]
-    # One thread: the models are small, and tests run side by side.
-    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=alone)
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if "±" in line]
+    rows = [line for line in printed("pyg_cora", "--quick", "--out", str(picture)).splitlines() if "±" in line]
     assert len(rows) == 12
     assert picture.read_bytes().startswith(b"\x89PNG")
     shares = {line[:34].strip(): float(line[34:48].split("±")[0]) for line in rows}

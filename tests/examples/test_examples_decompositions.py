@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-import graphrf as grf
 from graphrf.euclidean.frequencies.quadrature import gauss_hermite
-from graphrf.euclidean.kernels import stationary_kernel
 
 
 def lines(capsys) -> list[str]:
@@ -54,19 +51,6 @@ def test_numbers_of_nodes_fill_the_columns(example):
     assert nodes_for("simpson", 64, 1) == 63
 
 
-@pytest.mark.parametrize("name", ["line", "iris", "diabetes", "boston", "wine", "breast_cancer"])
-def test_points_fill_the_unit_cube(example, name):
-    if name == "boston":
-        try:
-            grf.datasets.load("uci-housing")
-        except FileNotFoundError as error:
-            pytest.skip(f"uci-housing is not in the data folder: {error}")
-    x = example("fourier_decompositions").points(name)
-    assert 133 <= len(x) <= 150
-    assert x.min() == 0
-    assert x.max() == 1
-
-
 def test_importance_weights_run(example, capsys, tmp_path):
     picture = tmp_path / "weights.png"
     options = ["--draws", "10000", "--repeats", "2", "--dimensions", "1", "2", "--out", str(picture)]
@@ -75,42 +59,9 @@ def test_importance_weights_run(example, capsys, tmp_path):
     assert picture.stat().st_size > 10_000
 
 
-def test_variance_of_importance_weights_is_infinite(example):
-    # The second moment of the weights up to a cut grows without bound; the mean of the weights is 1.
-    kernel = stationary_kernel("matern52")
-    module = example("importance_weights")
-    w = np.linspace(-12, 12, 200_001)
-    weights = module.weights(kernel, w[:, None])
-    normal = np.exp(-(w**2) / 2) / np.sqrt(2 * np.pi)
-    inner = {cut: np.abs(w) <= cut for cut in (4, 8, 12)}
-    step = w[1] - w[0]
-    first = {cut: (weights * normal)[inside].sum() * step for cut, inside in inner.items()}
-    second = {cut: (weights**2 * normal)[inside].sum() * step for cut, inside in inner.items()}
-    assert first[12] == pytest.approx(float(kernel.norm_cdf(12.0, 1)), abs=1e-4)
-    assert second[8] > 100 * second[4]
-    assert second[12] > 1e10 * second[8]
-
-
 def test_paired_and_phased_run(example, capsys, tmp_path):
     picture = tmp_path / "readouts.png"
     example("paired_phased").main(["--repeats", "2", "--out", str(picture)])
     rows = [line for line in lines(capsys) if line.startswith(("Gaussian  ", "Matern-3/2  ", "Laplace  "))]
     assert len(rows) == 3 * 6
     assert picture.stat().st_size > 10_000
-
-
-@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
-@pytest.mark.parametrize("readout", ["paired", "phased"])
-def test_exact_errors_of_readouts_are_those_measured(example, kernel, readout):
-    module = example("paired_phased")
-    squares = module.errors(kernel, readout, 32, 100) ** 2
-    error = squares.std(ddof=1) / squares.size**0.5
-    assert squares.mean() == pytest.approx(module.exact_error(kernel, readout, 32) ** 2, abs=5 * error)
-
-
-def test_paired_wins_at_equal_columns_by_the_exact_errors(example):
-    exact_error = example("paired_phased").exact_error
-    ratios = [
-        exact_error(k, "phased", 64) / exact_error(k, "paired", 64) for k in ("gaussian", "matern32", "laplace")
-    ]
-    np.testing.assert_allclose(ratios, [1.084, 1.060, 1.032], atol=1e-3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -58,25 +56,6 @@ def test_two_layers_bound_is_below_the_evidence(script):
     assert bound + divergence > evidence + 5 * error
 
 
-def test_drawn_weights_have_their_moments(script):
-    torch.manual_seed(0)
-    hidden = script.Hidden(2, 3, 5, 0)
-    with torch.no_grad():
-        draws = torch.stack([hidden.draw() for _ in range(2000)]).double()
-        mean, deviation = hidden.mean.double(), hidden.log_deviation.exp().double()
-    assert ((draws.mean(0) - mean).abs() < 5 * deviation / 2000**0.5).all()
-    assert ((draws.std(0) / deviation - 1).abs() < 5 / 4000**0.5).all()
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_training_learns_a_wave_and_its_noise(script, depth):
-    model = script.Expansion(depth, 10, 100, 0).fit(*wave(200))
-    scores = script.score(model, *wave(200, seed=1))
-    assert scores.rmse < 0.15
-    # the density of noise of deviation 0.1 is -0.88 on average
-    assert -1.1 < scores.nlpd < -0.4
-
-
 def test_scores_are_those_of_a_mixture(script):
     class Two:
         def mixture(self, x):
@@ -100,11 +79,8 @@ def test_the_test_points_have_no_part_in_the_choice(script):
 
 
 @needs_data
-def test_the_reduced_run_prints_its_table_and_draws(script, monkeypatch, capsys, tmp_path):
+def test_the_reduced_run_prints_its_table_and_draws(run, tmp_path):
     picture = tmp_path / "deep.png"
-    arguments = ["--sets", "airfoil", "--splits", "2", "--steps", "2", "--first", "60", "--out", str(picture)]
-    monkeypatch.setattr(sys, "argv", ["deep_random_features.py", *arguments])
-    script.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["airfoil"] * 3
+    options = ["--sets", "airfoil", "--splits", "2", "--steps", "2", "--first", "60", "--out", str(picture)]
+    assert [words[0] for words in run("deep_random_features", *options)[2:]] == ["airfoil"] * 3
     assert picture.stat().st_size > 5000

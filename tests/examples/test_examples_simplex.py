@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
 from scipy import linalg, special
 
-from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.frequencies.directions import simplex
 from graphrf.euclidean.theory import laplace_mse
 from tests.support.real_data import needs_data
 
 
-@pytest.fixture
-def run(example, monkeypatch, capsys):
-    """The words of every line that a script printed."""
-
-    # A short search for sigma.
+@pytest.fixture(autouse=True)
+def _short_search(example, monkeypatch):
+    """A short search for sigma."""
     monkeypatch.setattr(example("simplex_classification"), "GRID", np.array([0.5, 1.0]))
-
-    def call(name: str, *options: str) -> list[list[str]]:
-        monkeypatch.setattr(sys, "argv", [name, *options])
-        example(name).main()
-        return [line.split() for line in capsys.readouterr().out.splitlines()]
-
-    return call
 
 
 def made_up(n: int = 500, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -45,16 +34,6 @@ def test_means_of_gram_errors_are_the_sums_over_all_pairs(example, directions):
         for x in points
     ]
     np.testing.assert_allclose(module.exact_means(points, directions, 96), expected, rtol=1e-6)
-
-
-def test_gram_errors_have_the_exact_mean(example):
-    module = example("simplex_gram")
-    # Half the spread: at .1 the errors of a hundred repeats have too heavy a tail for their own deviation.
-    points = module.draw_points(100, 0)[:, :16] / 2
-    errors = module.squared_errors(points, "simplex", 64, seed=0)
-    for directions, agrees in (("simplex", True), ("iid", False)):
-        gap = errors - module.exact_means(points, directions, 64)
-        assert (abs(gap.mean()) < 5 * gap.std() / len(gap) ** 0.5) == agrees
 
 
 def test_simplex_gram_prints_a_row_for_every_number_of_features_and_draws(run, tmp_path):
@@ -80,35 +59,6 @@ def test_splits_are_standardised_and_leave_out_what_chose_sigma(example):
     np.testing.assert_array_equal(np.concatenate([split.y, split.y_test])[np.argsort(rows)], y[np.sort(rest)])
     other = module.test_split(x, y, repeat=8, seed=5)
     assert not np.array_equal(other.x_test, split.x_test)
-
-
-def test_constant_columns_stay_zero(example):
-    x = np.column_stack([np.full(6, 3.0), np.arange(6.0)])
-    split = example("simplex_classification").standardise(x, np.zeros(6), np.arange(4), np.arange(4, 6))
-    assert not split.x[:, 0].any()
-    assert not split.x_test[:, 0].any()
-
-
-def test_accuracies_are_those_of_kernel_regression(example):
-    module = example("simplex_classification")
-    split = module.test_split(*made_up(), repeat=0, seed=0)
-    assert module.exact_accuracy(split, 1.0) > 0.95
-    assert module.accuracy(split, 0.5, "simplex", 600, seed=0) > 0.95
-    # A kernel without width knows the nearest neighbour only, one without end the most frequent class.
-    assert module.exact_accuracy(split, 1e-6) == pytest.approx(
-        np.mean(split.y_test == np.bincount(split.y).argmax())
-    )
-
-
-@needs_data
-@pytest.mark.parametrize(("name", "columns", "classes"), [("abalone", 10, 28), ("nursery", 27, 5), ("wifi", 7, 4)])
-def test_words_become_one_column_for_each_value(example, name, columns, classes):
-    x, y = example("simplex_classification").load(name)
-    assert x.shape[1] == columns
-    assert np.unique(y).tolist() == list(range(classes))
-    if name == "nursery":
-        assert set(np.unique(x)) == {0, 1}
-        assert (x.sum(axis=1) == 8).all()
 
 
 @needs_data
@@ -138,26 +88,6 @@ def test_biases_are_the_means_over_all_signs_and_rows(example, support, is_simpl
         # E cos(r t) and E cosh(r t) for a norm r of the chi law.
         expected = special.hyp1f1(d / 2, 0.5, sign * (reach * t) ** 2 / 2).mean() * np.exp(-sign * reach**2 / 2)
         assert bias(features, reach, support, d, is_simplex, 0) == (pytest.approx(expected, rel=1e-9), 0.0)
-
-
-def test_biases_are_those_of_the_features(example):
-    x = np.zeros((2, 8))
-    x[1, 2] = 1.5
-    features = FourierFeatures(400_000, directions="orthogonal-hd", norms="iid", seed=0, n_threads=1).fit(x)
-    estimates = np.cos(features.frequencies_.project(x)[1]).reshape(-1, 8).mean(axis=1) * np.exp(1.5**2 / 2)
-    expected, _ = example("fast_simplex").bias("fourier", 1.5, "axis", 8, False, 0)
-    error = estimates.std() / len(estimates) ** 0.5
-    assert abs(estimates.mean() - expected) < 5 * error
-    assert abs(estimates.mean() - 1) > 5 * error
-
-
-@pytest.mark.parametrize("is_simplex", [False, True], ids=["orthogonal", "simplex"])
-def test_drawn_signs_agree_with_all_of_them(example, monkeypatch, is_simplex):
-    module = example("fast_simplex")
-    exact, _ = module.bias("fourier", 1.5, "pair", 8, is_simplex, 0)
-    monkeypatch.setattr(module, "MOST_SIGNS", 0)
-    drawn, error = module.bias("fourier", 1.5, "pair", 8, is_simplex, 0)
-    assert 0 < abs(drawn - exact) < 5 * error
 
 
 @needs_data

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP
 from tests.support.real_data import needs_data
-
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 def _draw(graph, n, seed, p=1):
@@ -31,16 +26,34 @@ def task(example, grid):
     return protocol.task_from(grid, train, test, y[train], y[test], model)
 
 
-def test_the_exact_posterior_is_that_of_the_exact_process(task):
-    fixed = {
-        "kernel": task.kernel,
-        "numerics": grf.gp.Numerics(normalize=False),
-        "optimize": False,
-        "output_scale": 1.5,
-        "noise": 0.05,
-    }
-    gp = ExactGraphGP(task.graph, mean="zero", **fixed).fit(task.train, task.y_train - 0.25)
-    mean, covariance = gp.predict(task.test, return_cov=True)
+def test_the_exact_process_is_that_of_dense_matrices_and_its_training_that_of_the_regressor(example, grid):
+    exact = example("_exact_gp").ExactGP
+    nodes, y = _draw(grid, 100, seed=4, p=2)
+    gp = exact(grid, grf.Matern(1.5, 3.0), lengthscale=3.0, output_scale=2.0, noise=0.05).fit(nodes, y)
+    prior = grf.Matern(1.5, 3.0).dense(grid)
+    prior *= 2.0 / np.diagonal(prior).mean()
+    a = prior[np.ix_(nodes, nodes)] + 0.05 * np.eye(nodes.size)
+    inverse = np.linalg.inv(a)
+    c = inverse.sum(axis=0) @ y / inverse.sum()
+    density = multivariate_normal(np.zeros(nodes.size), a).logpdf((y - c).T).sum()
+    assert np.isclose(gp.log_marginal_likelihood_, density, rtol=1e-11)
+    mean, covariance = gp.predict(return_cov=True)
+    np.testing.assert_allclose(mean, c + prior[:, nodes] @ inverse @ (y - c), atol=1e-9)
+    np.testing.assert_allclose(covariance, prior - prior[:, nodes] @ inverse @ prior[nodes], atol=1e-10)
+    std = gp.predict([7, 3], return_std=True)[1][:, 1]
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)[[7, 3]]), rtol=1e-7)
+    y = y + 0.5 * np.cos(17 * nodes)[:, None]
+    trained = exact(grid).fit(nodes, y)
+    settings = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode", "method": "series", "seed": 0}
+    regressor = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
+    assert np.isclose(regressor.log_marginal_likelihood_, trained.log_marginal_likelihood_, atol=1e-4)
+
+
+def test_the_exact_posterior_of_a_task_is_that_of_the_exact_process(example, task):
+    variance = np.diagonal(task.kernel.dense(task.graph)).mean()
+    known = {"lengthscale": task.kernel.lengthscale, "output_scale": 1.5 * variance, "noise": 0.05}
+    gp = example("_exact_gp").ExactGP(task.graph, task.kernel, mean="zero", **known)
+    mean, covariance = gp.fit(task.train, task.y_train - 0.25).predict(task.test, return_cov=True)
     np.testing.assert_allclose(task.mean, 0.25 + mean, atol=1e-10)
     np.testing.assert_allclose(task.covariance, covariance, atol=1e-10)
 
@@ -59,24 +72,6 @@ def test_scores_are_those_of_dense_matrices(example, task):
     assert score.kl > 0.1
 
 
-def test_budgets_stay_within_their_nonzeros(example, task):
-    protocol = example("_gp_protocol")
-    for name, sampler in protocol.rivals(task, 16, nonzeros=30.0).items():
-        if name.startswith(("compressed", "cut")):
-            phi = grf.sample_features(task.graph, sampler, seed=0).matrix(task.kernel)
-            assert 20 < phi.nnz / 144 <= 30
-
-
-def test_training_on_walks_finds_a_likely_model(example, grid):
-    nodes, y = _draw(grid, 100, seed=4)
-    model = example("_gp_protocol").train_on_walks(grid, nodes, y[:, 0], "constant", 0.1, seed=0)
-    best = ExactGraphGP(grid).fit(nodes, y[:, 0])
-    # Walks so few are a prior with a nugget: a shorter lengthscale is likely, but of the same order.
-    assert 0.3 < model.kernel.lengthscale / best.kernel_.lengthscale < 1.5
-    assert 0.3 < model.amplitude / (best.output_scale_ / best.mean_variance_) < 3
-    assert abs(model.constant - best.mean_) < 0.5
-
-
 def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
     graph = grf.from_edges([0, 0, 1, 3], [1, 2, 2, 4], [1.0, 3.0, 1.0, 1.0], n_nodes=6)
     y = np.array([[1.0], [2.0], [6.0]])
@@ -85,28 +80,14 @@ def test_means_of_neighbours_are_weighted_and_leave_the_node_out(example):
 
 
 @needs_data
-def test_speeds_of_the_week_are_rebuilt_from_residuals(example):
-    week = example("traffic").los_angeles_week()
-    speeds = grf.datasets.load("metr-la").extra["speeds"]
-    rebuilt = week.past + week.deviations[:, None] * week.residuals
-    np.testing.assert_allclose(rebuilt, speeds[5 * 288 : 7 * 288 : 3].T, rtol=1e-12)
-    assert week.past.shape == (207, 192)
-
-
-@needs_data
-def test_quick_runs_print_what_the_documentation_shows(example, monkeypatch, capsys, tmp_path):
-    def run(script, *options):
-        monkeypatch.setattr(sys, "argv", [script, *options])
-        example(script).main()
-        return capsys.readouterr().out.splitlines()
-
+def test_quick_runs_print_what_the_documentation_shows(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "meshes.svg"
-    lines = run("mesh_normals", "--quick", "--out", str(picture))
+    lines = printed("mesh_normals", "--quick", "--out", str(picture)).splitlines()
     assert "<svg" in picture.read_text(encoding="utf-8")
     target = next(line for line in lines if line.startswith("compressed, auto:"))
     assert float(target.split("; KL ")[1].split()[0]) < 1.0  # per cent of the KL of sigma-coupled walks
-    lines = run("traffic", "--quick")
+    lines = printed("traffic", "--quick").splitlines()
     errors = {line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]}
     # which averages over kernels that predict as well
     assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.02)

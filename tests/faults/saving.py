@@ -56,13 +56,6 @@ def coupling() -> Writer:
     return Writer(lambda which, path: both[which].save(path), grf.sampling.Coupling.load)
 
 
-def learning() -> Writer:
-    def save(which: int, path: Path) -> None:
-        grf.couplings.learn_coupling(p_halt=0.1 + 0.1 * which, order=8).save(path)
-
-    return Writer(save, grf.sampling.Coupling.load)
-
-
 def regressor() -> Writer:
     kernel = grf.Diffusion(1.0)
     both = []
@@ -138,7 +131,7 @@ def data_set() -> Writer:
 
 def first() -> Writer:
     """A file that is written once, by the first of many."""
-    from graphrf._base.files.whole import exclusive_write
+    from graphrf._base.files.atomic import exclusive_write
 
     def save(which: int, path: Path) -> None:
         _remove(path)
@@ -165,7 +158,7 @@ def naive() -> Writer:
 
 WRITERS = {
     writer.__name__: writer
-    for writer in (features, coupling, learning, regressor, graph, edges, report, data_set, first, naive)
+    for writer in (features, coupling, regressor, graph, edges, report, data_set, first, naive)
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import graphrf as grf
-from graphrf._base.files.whole import atomic_write, exclusive_write
+from graphrf._base.files.atomic import atomic_write, exclusive_write
 from tests.faults import saving
 from tests.faults.places import in_memory, mounted, plain_user, read_only
 
@@ -185,12 +185,6 @@ def test_names_may_be_as_long_as_the_disk_allows(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_messages_are_short_however_long_the_path(tmp_path):
-    with pytest.raises(OSError, match=r"\.\.\. of 4,2.. characters \(File name too long\); choose") as caught:
-        grf.sampling.Coupling([[1, 0]]).save(str(tmp_path)[:99] + "/" + "n" * 4200)
-    assert len(str(caught.value)) < 500
-
-
 # -- what reaches the disk -----------------------------------------------------------------------------------
 
 
@@ -297,17 +291,3 @@ def test_errors_of_the_block_that_have_nothing_to_do_with_the_file_pass(tmp_path
             raise error
         assert caught.value is error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_demo_is_not_begun_where_its_report_cannot_be_written(tmp_path):
-    from typer.testing import CliRunner
-
-    from graphrf.cli import app
-
-    with mounted(tmp_path / "disk", "size=64k") as disk:
-        read_only(disk)
-        result = CliRunner().invoke(app, ["demo", "--out", str(disk / "out"), "--no-figures"])
-    assert result.exit_code == 2
-    assert "`--out` must be one that can be written to" in result.output
-    assert "Read-only file system" in result.output
-    assert "kernel" not in result.output

@@ -14,11 +14,7 @@ from tests.faults.places import in_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes and kills them")
 
-GROUPS = {
-    "files": ("features", "coupling", "learning", "data_set", "first", "report"),
-    "folders": ("graph", "edges"),
-    "regressor": ("regressor",),
-}
+WRITERS = ("features", "coupling", "data_set", "first", "report", "graph", "edges")
 
 
 def killed(rounds: int, tmp_path: Path, *names: str) -> dict:
@@ -44,11 +40,9 @@ def require_old_or_new(found: dict, name: str) -> None:
 
 # With 8 rounds the moments are few, but steps are all there are.
 @pytest.mark.parametrize("rounds", [8, pytest.param(300, marks=pytest.mark.full)])
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path, group, rounds):
-    if group == "regressor" and importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
-    for name, found in killed(rounds, tmp_path, *GROUPS[group]).items():
+def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path, rounds):
+    writers = (*WRITERS, "regressor") if importlib.util.find_spec("torch") else WRITERS
+    for name, found in killed(rounds, tmp_path, *writers).items():
         steps, moments = found["steps"], found["moments"]
         require_old_or_new(steps, name)
         require_old_or_new(moments, name)

@@ -149,14 +149,6 @@ def reset(request: BaseHTTPRequestHandler) -> None:
     request.connection.close()
 
 
-def says_nothing(request: BaseHTTPRequestHandler) -> None:
-    request.connection.close()
-
-
-def stalls(request: BaseHTTPRequestHandler) -> None:
-    time.sleep(0.6)
-
-
 def stalls_in_the_middle(request: BaseHTTPRequestHandler) -> None:
     cut(request)
     request.wfile.flush()
@@ -172,10 +164,6 @@ def drips(request: BaseHTTPRequestHandler) -> None:
 
 def no_http(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"\0\xff" * 100 + b"\r\n\r\n")
-
-
-def many_headers(request: BaseHTTPRequestHandler) -> None:
-    sends(b"", *((f"X-{number}", "1") for number in range(300)))(request)
 
 
 def redirects(place: str) -> Callable[[BaseHTTPRequestHandler], None]:
@@ -194,21 +182,14 @@ def endless_redirect(request: BaseHTTPRequestHandler) -> None:
 CONNECTIONS = {
     "cut": cut,
     "reset": reset,
-    "says nothing": says_nothing,
-    "stalls": stalls,
     "stalls in the middle": stalls_in_the_middle,
     "drips": drips,
     "no HTTP": no_http,
-    "many headers": many_headers,
     "a wrong length": sends(b"", length=-1),
     "404": sends(b"<html>", code=404),
-    "403": sends(b"<html>", code=403),
-    "500": sends(b"<html>", code=500),
     "a loop": redirects("/plain"),
     "no place": redirects("http://["),
-    "a port that is none": redirects("http://127.0.0.1:99999999/"),
     "a file": redirects("file:///etc/passwd"),
-    "another protocol": redirects("ftp://127.0.0.1/plain"),
     "a long name": redirects(f"http://{'a' * 300}.invalid/"),
     "gzip that was not asked for": sends(gzip.compress(CONTENT), ("Content-Encoding", "gzip")),
     "a redirect without end": endless_redirect,
@@ -216,7 +197,7 @@ CONNECTIONS = {
 
 
 # Only these meet the bounds on time: a good answer may be late where the machine is busy.
-SLOW = ("stalls", "stalls in the middle", "drips")
+SLOW = ("stalls in the middle", "drips")
 
 
 @pytest.mark.parametrize("fault", CONNECTIONS)
@@ -295,19 +276,13 @@ OTHER = "is not what was published|has SHA-256|is not a whole gzip file"
 CONTENTS = {
     "endless": ("plain", endless, TOO_MUCH),
     "longer than its size": ("sized", sends(CONTENT + b"x"), TOO_MUCH),
-    "endless table": ("columns", endless, TOO_MUCH),
-    "endless archive": ("zip", endless, TOO_MUCH),
     "bomb in transfer": ("plain", sends(bomb(50_000_000), ("Content-Encoding", "gzip")), ENCODED),
-    "bomb of a bomb": ("sized", sends(bomb(50_000_000), ("Content-Encoding", "gzip, gzip")), ENCODED),
     "empty gzip without end": ("plain", empty_members, ENCODED),
     "bomb in an archive": ("zip", sends(zipped("folder/member", bytes(50_000_000))), TOO_MUCH),
-    "page": ("plain", PAGE, OTHER),
     "page for gzip": ("gzip", PAGE, OTHER),
     "page for an archive": ("zip", PAGE, OTHER),
     "page for a table": ("columns", PAGE, OTHER),
     "nothing": ("plain", sends(b""), OTHER),
-    "no archive": ("zip", sends(b""), OTHER),
-    "no table": ("columns", sends(b""), OTHER),
     "no text": ("columns", sends(b"\xff\xfe\x00"), OTHER),
     "short rows": ("columns", sends(b"id,name,type\n1\n"), OTHER),
     "a cell without end": ("columns", sends(b'id,name,type\n"' + b"x" * 150_000), OTHER),
@@ -315,8 +290,6 @@ CONTENTS = {
     "a member outside": ("zip", sends(zipped("../../folder/member", CONTENT)), OTHER),
     "an encrypted member": ("zip", sends(encrypted(GOOD["zip"])), OTHER),
     "an unknown method": ("zip", sends(with_method(GOOD["zip"], 99)), OTHER),
-    "another method": ("zip", sends(with_method(GOOD["zip"], 14)), OTHER),
-    "bzip2 that is none": ("zip", sends(with_method(GOOD["zip"], 12)), OTHER),
     "a lying size": ("zip", sends(lying(GOOD["zip"], 10)), OTHER),
     "half an archive": ("zip", sends(GOOD["zip"][:100] + GOOD["zip"][-60:]), OTHER),
 }

@@ -25,7 +25,6 @@ LENGTH = 9
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
     "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
-    "exact powers": grf.sampling.ExactPowers(LENGTH),
     "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
     "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
 }
@@ -89,16 +88,6 @@ def test_what_is_numpy_is_that_of_the_host(features, tmp_path):
     device.save(tmp_path / "device.npz")
     features.save(tmp_path / "host.npz")
     assert (tmp_path / "device.npz").read_bytes() == (tmp_path / "host.npz").read_bytes()
-
-
-def test_the_record_is_fetched_once_when_it_is_asked_for_and_is_read_only(features):
-    device = with_tensors(features)
-    assert not fetched(device)
-    record = device.record
-    assert fetched(device)
-    assert device.record is record
-    assert not any(array.flags.writeable for array in record.arrays().values())
-    assert same(features, device)
 
 
 # -- rows, places, pickles -------------------------------------------------------------------------
@@ -215,7 +204,7 @@ def test_a_device_gets_the_record_once_and_gives_back_what_is_asked_for(features
         assert device.to("meta") is device
         simulated.transfers.clear()
         uncut = replace(device.device_rows(torch.device("meta")).record, dropped=None)
-        matrix = grf.features.Features(device.frame, device.nodes, uncut).torch(kernel_of(features))
+        matrix = grf.features.Features(device.info, device.nodes, uncut).torch(kernel_of(features))
         assert isinstance(matrix, Simulated)
         largest = max(LENGTH + 1, features.n_nodes)
         assert simulated.largest("to") <= largest  # the modulation, the nodes and their degrees
@@ -237,18 +226,6 @@ def test_a_gpu_has_the_bits_of_the_host(features, gpu):
     assert same(features, device.to("cpu"))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_what_is_sampled_on_a_device_stays_there(name, grid):
-    expected = grf.sample_features(grid, SAMPLERS[name], seed=1)
-    with SimulatedDevice() as simulated:
-        device = grf.sample_features(grid, SAMPLERS[name], seed=1, device="meta")
-        assert device.device == "meta"
-        # the walk matrix goes there, with its self-loops of the combinatorial one
-        assert simulated.largest("to") <= 2 * grid.n_edges + grid.n_nodes
-        assert simulated.largest("from") <= 200  # sizes
-    assert same(expected, device.to("cpu"))
-
-
 # -- passes over the visits ------------------------------------------------------------------------
 
 
@@ -257,18 +234,18 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
     device = with_tensors(features)
     (_, record, roots), size = device.device_rows(CPU), LENGTH + 1
     f = 0.9 ** np.arange(size)
-    load = torch.tensor(f / features.frame.survival / features.n_walks)
+    load = torch.tensor(f / features.info.survival / features.n_walks)
     values = device_passes.entry_values(record, roots, load, torch.float32, at_once)
     np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
     sums = device_passes.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
-    loads = 1.0 / (features.frame.survival * features.n_walks)
+    loads = 1.0 / (features.info.survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
     squares = device_passes.step_squares(record, roots, size, at_once).numpy()
     np.testing.assert_allclose(
         squares * np.outer(loads, loads) / 6,
-        step_squares(features.frame, features.nodes, features.record),
+        step_squares(features.info, features.nodes, features.record),
         rtol=1e-12,
     )
     pointer, rows, order = device_passes.transposed_pattern(record, 8, at_once)

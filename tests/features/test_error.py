@@ -37,7 +37,7 @@ def _graph(name):
 
 
 def _error(features, kernel, graph):
-    phi = features.matrix_from_modulation(features.frame.modulation(kernel)).toarray().astype(float)
+    phi = features.matrix_from_modulation(features.info.modulation(kernel)).toarray().astype(float)
     exact = kernel.dense(graph)[np.ix_(features.nodes, features.nodes)]
     return np.linalg.norm(phi @ phi.T - exact) / np.linalg.norm(exact)
 
@@ -119,14 +119,6 @@ def test_the_warning_names_a_call_that_works():
     assert _error(features, kernel, graph) <= 0.1
 
 
-def test_products_are_warned_about():
-    graph, kernel = _graph("hubs"), grf.Diffusion(8.0)
-    for method in ("matrix", "gram"):
-        product = grf.sampling.sample_product(graph, grf.RandomWalks(2), seed=0)
-        with pytest.warns(FeatureErrorWarning):
-            getattr(product, method)(kernel)
-
-
 def test_what_costs_more_than_its_call_is_left_out(monkeypatch):
     monkeypatch.setattr("graphrf.features.error.FREE", 0.0)
     features = grf.sample_features(_graph("hubs"), seed=0)
@@ -196,12 +188,13 @@ def test_a_hub_that_was_observed_is_told_by_a_gaussian_process():
     pytest.importorskip("sklearn")
     graph, nodes = _star(3000), np.arange(0, 3000, 60)
     sampler = grf.CompressedPowers(16)
-    options = {"optimize": False, "kernel": grf.Diffusion(2.0), "sampler": sampler, "seed": 0}
-    regressor = grf.GraphGPRegressor(graph, method="features", noise=0.1, output_scale=1.0, **options)
+    options = {"method": "features", "optimize": False, "kernel": grf.Diffusion(2.0), "seed": 0}
+    numerics = grf.gp.Numerics(sampler=sampler)
+    regressor = grf.GraphGPRegressor(graph, noise=0.1, output_scale=1.0, numerics=numerics, **options)
     y = np.random.default_rng(0).standard_normal(nodes.size)
     assert len(_told(lambda: regressor.fit(nodes, y))) == 1
     assert not _told(lambda: regressor.fit(nodes[1:], y[1:]))
-    classifier = grf.GraphGPClassifier(graph, method="features", **options)
+    classifier = grf.GraphGPClassifier(graph, sampler=sampler, **options)
     assert len(_told(lambda: classifier.fit(nodes, y > 0))) == 1
 
 

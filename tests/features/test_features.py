@@ -1,7 +1,5 @@
 import json
-import sys
 
-import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,11 +8,10 @@ import graphrf as grf
 from graphrf.features.bounds import HeavyTailWarning, TruncationWarning
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 from graphrf.operators.factor import Factor
 from tests.support.interleaving import interleaved_results
-from tests.support.same_features import ARRAYS
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
@@ -38,7 +35,7 @@ def _features_by_hand(
     per_entry = np.count_nonzero(values, axis=1)
     indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
     degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
-    frame = Frame(
+    info = SampleInfo(
         n_nodes=graph.n_nodes, n_walks=n_walks, laplacian=laplacian, scale=graph.laplacian_scale(laplacian),
         complete=False, seed=0, dtype=np.dtype("float64"), description={}, survival=np.ones(len(counts)),
         degrees=degrees, of_powers=work is not None,
@@ -49,7 +46,7 @@ def _features_by_hand(
         visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
         counts=values[values != 0], work=work, dropped=dropped,
     )  # fmt: skip
-    return Features(frame, nodes, record)
+    return Features(info, nodes, record)
 
 
 def test_expected_counts_give_the_truncated_series_exactly():
@@ -153,28 +150,6 @@ def test_a_repeated_row_counts_once_in_the_bound(karate):
     assert features.take([3, 8, 3]).truncation_error(KERNEL) == features.take([3, 8]).truncation_error(KERNEL)
 
 
-def test_the_bound_of_cut_rows_does_not_grow_with_the_graph(recwarn):
-    kernel = grf.Diffusion(4.0)
-    total = kernel.modulation_tail(-1)
-    bounds, rows = {}, {}
-    for side in (20, 60):
-        graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
-        features = grf.sample_features(graph, grf.sampling.CutPowers(64, 11), dtype="float64")
-        features.matrix(kernel)
-        bounds[side] = features.truncation_error(kernel)
-        rows[side] = np.linalg.norm(features.row_errors(kernel) - kernel.modulation_tail(11))
-        if side == 20:
-            error = np.linalg.norm(features.gram(kernel) - kernel.dense(graph), 2)
-            assert bounds[side] / 3 < error <= bounds[side]
-    assert bounds[60] == pytest.approx(bounds[20], rel=0.02)
-    assert not recwarn.list
-    # The Frobenius norm grows like the root of the nodes, and would have warned.
-    assert rows[60] > 2.5 * rows[20]
-    assert 2 * total * rows[60] > 0.1 * total**2
-    with pytest.warns(TruncationWarning, match="rows cut to a budget"):
-        grf.sample_features(graph, grf.sampling.CutPowers(16, 11)).matrix(kernel)
-
-
 def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
     features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), nodes=[3, 5], seed=0)
     tail = KERNEL.modulation(200)[4:].sum()
@@ -215,12 +190,6 @@ def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_g
         features.gram(kernel, other=compressed)
 
 
-def test_isolated_nodes_have_the_kernel_at_one(weighted_graph, features):
-    # W_ii = 1 there, so F_ii = sum of f: every walk stays, and the estimate is f_0 .. f_l over S in the mean.
-    row = features.matrix(KERNEL)[[7]].toarray()[0]
-    assert np.flatnonzero(row).tolist() == [7]
-
-
 def test_take_gives_the_rows_in_the_order_asked(features):
     some = features.take([4, 1, 4])
     phi = features.matrix(KERNEL).toarray()
@@ -230,27 +199,6 @@ def test_take_gives_the_rows_in_the_order_asked(features):
     assert sum(features.take([node]).n_steps for node in range(8)) == features.n_steps
     with pytest.raises(ValueError, match="among the sampled nodes, got 0"):
         some.take([0])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_matrices_have_the_features_dtype(weighted_graph, dtype):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(4), seed=0, dtype=dtype)
-    assert features.matrix(KERNEL).dtype == dtype
-    assert features.gram(KERNEL).dtype == dtype
-    assert features.factor().apply(KERNEL.modulation(10), np.ones(8, dtype)).dtype == dtype
-
-
-def test_the_result_does_not_depend_on_threads(grid):
-    features = grf.sample_features(grid, grf.RandomWalks(8), seed=1)
-    one, three = (features.matrix(KERNEL, n_threads=n).data for n in (1, 3))
-    np.testing.assert_array_equal(one, three)
-
-
-def test_torch_matrix_equals_the_scipy_one(features):
-    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    tensor = features.torch(KERNEL)
-    assert tensor.layout == torch.sparse_csr
-    np.testing.assert_array_equal(tensor.to_dense().numpy(), features.matrix(KERNEL).toarray())
 
 
 def test_heavy_tails_are_warned_about_and_light_ones_are_not(karate, recwarn):
@@ -281,14 +229,6 @@ def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(kara
     assert not matrix.data.any()
 
 
-def test_truncation_is_warned_about_when_it_matters(karate, recwarn):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), seed=0)
-    features.matrix(grf.Diffusion(0.5))
-    assert not recwarn.list
-    with pytest.warns(TruncationWarning, match="walks of 3 steps"):
-        features.matrix(grf.Diffusion(4.0))
-
-
 def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(karate, recwarn):
     rounded = "powers are kept in float32: the Gram matrix may be off by"
     for steps in (4, 20, 30, 40):
@@ -300,7 +240,7 @@ def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_
                 features.gram(kernel)
             continue
         gram = features.gram(kernel)
-        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.frame.scale) ** 2
+        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.info.scale) ** 2
         said = [str(warning.message) for warning in recwarn if rounded in str(warning.message)]
         recwarn.clear()
         assert len(said) == (steps > 4)
@@ -371,21 +311,6 @@ def test_saved_features_come_back_whole(tmp_path, features):
     assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]
 
 
-def test_files_that_are_not_whole_are_refused(tmp_path, features):
-    path = tmp_path / "features.npz"
-    features.save(path)
-    whole = path.read_bytes()
-    with pytest.raises(FileNotFoundError, match="got none at"):
-        grf.features.load_features(tmp_path / "absent.npz")
-    for content in (b"", whole[:100], whole[: len(whole) // 2], b"PK" + whole[2:300], b"no zip at all"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"whole file written by Features\.save"):
-            grf.features.load_features(path)
-    np.savez(path, record=np.frombuffer(b"{}", np.uint8))
-    with pytest.raises(ValueError, match="whole file"):
-        grf.features.load_features(path)
-
-
 def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
     text = tmp_path / "edges.csv"
     text.write_text("1,2\n")
@@ -404,41 +329,6 @@ def test_paths_and_devices_that_are_none_are_refused(tmp_path, features):
     with pytest.raises(ValueError, match=r"`device` must be a torch device at hand.*got None"):
         features.to(None)
     assert features.to(torch.device("cpu")) is features
-
-
-def test_a_cuda_device_that_is_not_there_is_told_from_one_that_is_unknown(features, monkeypatch):
-    torch = pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    there = torch.cuda.device_count()
-    with pytest.raises(ValueError, match=r"such as 'cpu'.* sees (no|\d+) CUDA devices?\), got 'cuda:99'"):
-        features.to("cuda:99")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    none = r"such as 'cpu' \(this torch, .*, sees no CUDA devices\), got .*cuda"
-    for device in ["cuda:99", torch.device("cuda:99"), *(["cuda"] if not there else [])]:
-        with pytest.raises(ValueError, match=none):
-            features.to(device)
-    with pytest.raises(ValueError, match="such as 'cpu', got 'foo'"):
-        features.to("foo")
-
-
-def test_features_on_the_host_are_there_without_torch(features, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert features.to("cpu") is features
-    with pytest.raises(ImportError, match=r"Features\.to needs torch"):
-        features.to("cuda")
-
-
-def test_pickles_from_before_devices_are_of_the_host(features):
-    of_record = {f"_{name}": getattr(features.record, name) for name in ARRAYS}
-    of_frame = {f"_{name}": getattr(features.frame, name) for name in ("survival", "degrees", "scale", "complete")}
-    public = ("nodes", "n_nodes", "n_walks", "laplacian", "seed", "dtype", "description")
-    state = {**{name: getattr(features, name) for name in public}, **of_frame, **of_record}
-    again = Features.__new__(Features)
-    again.__setstate__(state)
-    assert again.device == "cpu"
-    assert repr(again) == repr(features)
-    np.testing.assert_array_equal(
-        again.take([3, 1]).matrix(KERNEL).toarray(), features.matrix(KERNEL)[[3, 1]].toarray()
-    )
 
 
 def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features):
@@ -499,19 +389,3 @@ def test_a_graph_of_extreme_weights_is_read_as_it_was_written(tmp_path):
         features.save(tmp_path / "features.npz")
         again = grf.features.load_features(tmp_path / "features.npz")
         assert np.isfinite(again.matrix_from_modulation(np.ones(3)).data).all()
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path, features, monkeypatch):
-    path = tmp_path / "features.npz"
-    features.save(path)
-    before = path.read_bytes()
-
-    def break_off(file, array, **options):
-        file.write(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np.lib.format, "write_array", break_off)
-    with pytest.raises(OSError, match="disk full"):
-        features.save(path)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]

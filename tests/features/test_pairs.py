@@ -17,7 +17,7 @@ SAMPLERS = {
 
 
 def _pairs(factor, n_threads=None):
-    return RowPairs(factor._frame, factor._nodes, factor._record, n_threads)
+    return RowPairs(factor._info, factor._nodes, factor._record, n_threads)
 
 
 @pytest.mark.parametrize("dense", [False, True])

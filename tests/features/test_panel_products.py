@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import graphrf as grf
 from graphrf.features import factor as _feature_factor
 from graphrf.features import rows as _feature_rows
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.frame import Frame
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
+from graphrf.features.sample_info import SampleInfo
 
 N_ROWS, N_NODES = 40, 30
 TYPES = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
@@ -32,11 +31,11 @@ def _factor(
     n, size = indptr.size - 1, indices.size
     counts = np.random.default_rng(1).integers(1, 999, size).astype(np.uint16)
     record = Record(indptr, indices, indptr.copy(), np.ones(size, np.uint16), np.zeros(size, np.uint16), counts)
-    frame = Frame(
+    info = SampleInfo(
         n_nodes=n_nodes, n_walks=1, laplacian="combinatorial", scale=1.0, complete=True, seed=0,
         dtype=np.dtype(dtype), description={}, survival=np.ones(1), degrees=None, of_powers=False,
     )  # fmt: skip
-    return FeatureFactor(frame, np.arange(n), record, **options)
+    return FeatureFactor(info, np.arange(n), record, **options)
 
 
 def _plain_rows(matrix: sp.csr_array, x: np.ndarray) -> np.ndarray:
@@ -228,21 +227,3 @@ def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
             multiply(np.array([0.5]), wrong)
     with pytest.raises(TypeError, match=f"`{name}` must hold real numbers"):
         multiply(np.array([0.5]), np.ones(size, complex))
-
-
-def test_gradients_of_unlike_numbers_of_columns_are_refused() -> None:
-    factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES)
-    for x, y in ((3, 1), (1, 3)):
-        with pytest.raises(ValueError, match=f"as many columns as `x`, got {y} for {x}"):
-            factor.grad_f(np.ones((N_NODES, x)), np.ones((N_ROWS, y)))
-    one = factor.grad_f(np.ones((N_NODES, 1)), np.ones((N_ROWS, 1)))
-    np.testing.assert_array_equal(factor.grad_f(np.ones(N_NODES), np.ones((N_ROWS, 1))), one)
-
-
-def test_sampled_features_give_the_products_of_their_matrix(karate: grf.Graph) -> None:
-    features = grf.sample_features(karate, grf.RandomWalks(16, grf.sampling.Stratified(0.2)), seed=3)
-    f = grf.Diffusion(2.0).modulation(features.max_length + 1)
-    x = np.random.default_rng(0).standard_normal((34, 3)).astype(np.float32)
-    matrix = features.matrix_from_modulation(f)
-    np.testing.assert_allclose(features.factor().apply(f, x), matrix @ x, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(features.factor().apply_t(f, x), matrix.T @ x, rtol=0, atol=1e-6)

@@ -46,7 +46,7 @@ def folders(tmp_path_factory):
     """Folders of three blocks, with what is in their files, and their features."""
     found = _Folders()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphrf.sampling.into_folder.file_rows", lambda *_: 3)
+        patch.setattr("graphrf.sampling.to_folder.file_rows", lambda *_: 3)
         for number, sampler in enumerate(SAMPLERS):
             for nodes in (None, [2, 6, 2, 0, 1, 4, 3]):
                 folder = tmp_path_factory.mktemp("folder")

@@ -105,12 +105,12 @@ def _require_sound(features: Features) -> None:
     kernel, n = KERNELS[features.laplacian], features.nodes.size
     numbers = (
         [features.record.counts]
-        if features.frame.degrees is None
-        else [features.record.counts, features.frame.degrees]
+        if features.info.degrees is None
+        else [features.record.counts, features.info.degrees]
     )
     of_this_world = all(array.size == 0 or array.max() < 1e12 for array in numbers)
-    if features.frame.degrees is not None:
-        of_this_world &= features.frame.degrees.min() > 1e-12
+    if features.info.degrees is not None:
+        of_this_world &= features.info.degrees.min() > 1e-12
     assert features.n_steps >= 0
     assert repr(features)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

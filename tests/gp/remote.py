@@ -79,7 +79,7 @@ class RemoteFeatures:
 
     def __init__(self, features, travels, *, factor=RemoteFactor, **options):
         self._features, self._travels, self._factor, self._options = features, travels, factor, options
-        self.frame = features.frame
+        self.info = features.info
         self.nodes = features.nodes
 
     def factor(self, *, n_threads=None):
@@ -93,7 +93,7 @@ class RemoteFeatures:
 
 
 def _squares(features, rows):
-    return step_squares(features.frame, features.nodes[rows], features.record.take(rows))
+    return step_squares(features.info, features.nodes[rows], features.record.take(rows))
 
 
 class Elsewhere:

@@ -242,7 +242,7 @@ def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds)
     for _ in range(30):
         p = softmax(root @ rng.standard_normal((144, 3)), axis=1)
         y = (rng.random((144, 1)) > p.cumsum(axis=1)[:, :2]).sum(axis=1)
-        nodes = rng.choice(144, 70, replace=False)
+        nodes = rng.choice(144, 50, replace=False)
         rest = np.setdiff1d(np.arange(144), nodes)
         gp = grf.GraphGPClassifier(
             graph, kernel=kernel, optimize=False, output_scale=1.0, predictive="integrated", seed=0
@@ -255,21 +255,6 @@ def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds)
     error = np.std(gaps, ddof=1) / 30**0.5
     assert abs(np.mean(gaps)) < 5 * error
     assert abs(np.mean(sharp)) > 5 * np.std(sharp, ddof=1) / 30**0.5
-
-
-def test_citations_tell_topics():
-    try:
-        data = grf.datasets.load("cora")
-    except (OSError, ValueError) as error:
-        pytest.skip(f"cora is not at hand: {error}")
-    order = np.random.default_rng(0).permutation(2708)
-    nodes, rest = order[:541], order[541:]
-    gp = grf.GraphGPClassifier(data.graph, kernel=grf.Diffusion(12.0), optimize=False, output_scale=20.0, seed=0)
-    proba = gp.fit(nodes, data.targets[nodes]).predict_proba(rest)
-    shares = np.tile(np.bincount(data.targets[nodes]) / 541, (rest.size, 1))
-    truth = data.targets[rest]
-    assert metrics.log_loss(truth, proba) < 0.75 < metrics.log_loss(truth, shares)
-    assert metrics.expected_calibration_error(truth, proba) < 0.1
 
 
 # -- metrics ---------------------------------------------------------------------------------------------
@@ -289,18 +274,6 @@ def test_metrics_of_classifiers_are_their_formulas():
     wrong = metrics.expected_calibration_error(y, proba**3 / (proba**3).sum(axis=1, keepdims=True))
     assert metrics.expected_calibration_error(y, proba) < 0.04 < wrong
     assert metrics.log_loss([0], [[0.0, 1.0]]) == np.inf
-
-
-def test_the_loss_of_word_labels_is_that_of_their_columns(thirds):
-    words = np.array(["a", "c", "b"])[np.arange(0, 144, 8) // 48]
-    gp = grf.GraphGPClassifier(thirds[0], optimize=False, output_scale=1.0, seed=0).fit(
-        np.arange(0, 144, 8), words
-    )
-    proba = gp.predict_proba(np.arange(0, 144, 8))
-    by_hand = -np.mean(
-        [np.log(row[gp.classes_.tolist().index(word)]) for row, word in zip(proba, words, strict=True)]
-    )
-    assert metrics.log_loss(np.searchsorted(gp.classes_, words), proba) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(

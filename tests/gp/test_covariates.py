@@ -10,6 +10,7 @@ import graphrf as grf
 pd = pytest.importorskip("pandas")
 
 SMOOTH = grf.Matern(nu=1.0, lengthscale=2.0)
+KNOWN = {"kernel": SMOOTH, "optimize": False, "output_scale": 1.0, "noise": 0.1, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,6 @@ def data(grid):
     "options",
     [
         {"method": "series", "hyperparameters": "mode"},
-        {"method": "series", "hyperparameters": "mode", "numerics": grf.gp.Numerics(solver="cg")},
         {"method": "precision", "hyperparameters": "mode"},
         {"hyperparameters": "average"},
         {"likelihood": "poisson"},
@@ -58,7 +58,7 @@ def test_they_are_the_covariates_of_the_mean(options, grid, data):
 
 def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(nodes, f[nodes], x=x.iloc[nodes])
     richer = x.iloc[nodes].assign(income=x["income"].iloc[nodes] + 10)
     np.testing.assert_allclose(gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_.mean[1])
@@ -67,7 +67,7 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
 
 def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     by_label = gp.fit(
         pd.Series(f[nodes], index=nodes), x=x
     ).coefficients_.mean  # rows of all nodes, in another order
@@ -81,7 +81,7 @@ def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data)
 def test_repeats_of_a_node_share_them(grid, data):
     x, f, _, nodes = data
     twice = np.concatenate([nodes, nodes])
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(twice, f[twice] + 0.1 * np.repeat([1, -1], 60), x=x.to_numpy()[twice, 0])
     assert gp.coefficients_.names == ("constant", "x0")
     unlike = x.to_numpy()[twice, 0]
@@ -92,7 +92,7 @@ def test_repeats_of_a_node_share_them(grid, data):
 
 def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(nodes, f[nodes], x=x.iloc[nodes])
     asked = np.setdiff1d(np.arange(144), nodes)[[4, 1]]
     frame = gp.predict(asked, x=x.iloc[asked], as_frame=True)
@@ -104,7 +104,7 @@ def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data
 
 def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, data, tmp_path):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(nodes, f[nodes], np.r_[0.0, np.ones(59)], x=x.iloc[nodes])
     gp.save(tmp_path / "gp.npz")
     for one in (gp, grf.GraphGPRegressor.load(tmp_path / "gp.npz")):
@@ -115,7 +115,7 @@ def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, da
 
 def test_a_node_without_covariates_is_called_by_its_name():
     line = grf.load_graph([("Ayr", "Bute"), ("Bute", "Clyde"), ("Clyde", "Dee")])
-    gp = grf.GraphGPRegressor(line, kernel=SMOOTH, output_scale=1.0, noise=0.1, optimize=False, seed=0)
+    gp = grf.GraphGPRegressor(line, **KNOWN)
     gp.fit(["Ayr", "Bute", "Dee"], [1.0, 2.0, 4.0], x=[[0.0], [1.0], [3.0]])
     with pytest.raises(ValueError, match="such as node 'Clyde'"):
         gp.predict()
@@ -137,16 +137,14 @@ def test_files_keep_them(grid, data, tmp_path):
         assert loaded.coefficients_.names == gp.coefficients_.names
         with pytest.raises(ValueError, match="`x` must be given"):
             loaded.predict()
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, mean=x, hyperparameters="mode", seed=0).fit(nodes, f[nodes])
+    gp = grf.GraphGPRegressor(grid, mean=x, **KNOWN).fit(nodes, f[nodes])
     gp.save(tmp_path / "gp.npz")
     assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.names == ("constant", "income", "age")
 
 
 def test_coefficients_are_printed_as_a_table(grid, data):
     x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, hyperparameters="mode", seed=0).fit(
-        nodes, f[nodes], x=x.iloc[nodes]
-    )
+    gp = grf.GraphGPRegressor(grid, **KNOWN).fit(nodes, f[nodes], x=x.iloc[nodes])
     lines = str(gp.coefficients_).splitlines()
     assert lines[0].split() == ["mean", "std", "2.5", "%", "97.5", "%"]
     assert [line.split()[0] for line in lines[1:]] == ["constant", "income", "age"]
@@ -159,7 +157,7 @@ def test_coefficients_are_printed_as_a_table(grid, data):
 def test_bad_covariates_are_refused(grid, data):
     x, f, _, nodes = data
     y, own = f[nodes], x.iloc[nodes]
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    gp = grf.GraphGPRegressor(grid, **KNOWN)
     for given, error, message in (
         (own.iloc[:-1], ValueError, "there is no value for"),
         (own.to_numpy()[:-1], ValueError, "a row for each entry"),

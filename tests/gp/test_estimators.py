@@ -49,7 +49,11 @@ def test_nested_parameters_replace_the_object_and_change_no_other(grid):
     assert [name for name in areal if "kernel__" in name] == ["kernel__mixing"]  # what can be set
     changes = {"kernel__nu": 0.5, "kernel__lengthscale": 2.0, "numerics__sampler__n_walks": 4}
     other = clone(gp).set_params(**changes, numerics__max_train=10)
-    assert (other.kernel, other.numerics.sampler.n_walks, other.numerics.max_train) == (grf.Matern(0.5, 2.0), 4, 10)
+    assert (other.kernel, other.numerics.sampler.n_walks, other.numerics.max_train) == (
+        grf.Matern(0.5, 2.0),
+        4,
+        10,
+    )
     assert (gp.kernel, gp.numerics.sampler) == (kernel, sampler)
     assert other.set_params(kernel=grf.Diffusion(1.0), kernel__lengthscale=4.0).kernel == grf.Diffusion(4.0)
 
@@ -187,17 +191,6 @@ def test_predictions_as_data_frames(regressor, classifier):
     shares = classifier.fit(NODES, LABELS).predict_proba(as_frame=True)
     assert shares.columns.tolist() == ["down", "up"]
     np.testing.assert_array_equal(shares, classifier.predict_proba())
-
-
-def test_rows_of_frames_are_named_by_nodes():
-    pd = pytest.importorskip("pandas")
-    names = [("a", 1), "b", 7, ("a", 2)]
-    graph = grf.Graph(np.ones((4, 4)) - np.eye(4), nodes=names)
-    gp = grf.GraphGPRegressor(graph, **FIXED).fit({"b": 1.0, 7: -1.0})
-    frame = gp.predict(as_frame=True)
-    assert list(frame.index) == names
-    joined = pd.DataFrame({"area": [1, 2]}, index=pd.Index(["b", 7])).join(frame)
-    np.testing.assert_array_equal(joined["mean"], gp.predict(graph.index(["b", 7])))
 
 
 def test_columns_keep_their_name(regressor, classifier):

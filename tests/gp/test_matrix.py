@@ -245,17 +245,6 @@ def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen,
                 fit(nodes, labelled, pandas.Series(own))
 
 
-def test_values_of_all_nodes_are_not_taken_by_numbers_of_rows_beside_labels():
-    for names in (PLACES, MOVED):
-        case, own = ALL["gaussian"], pandas.Series(np.cos(np.arange(N)), name="own")
-        y = pandas.Series(case.y(), [names[k] for k in SEEN])
-        with pytest.raises(ValueError, match=rf"`mean` has (the )?labels,? 0, 1, .*({names[0]}|other orders)"):
-            case.make(names, mean=own).fit(y)
-        expected = case.make(names, mean=own.to_numpy()).fit(y).predict()
-        np.testing.assert_allclose(case.make(names, mean=own.set_axis(list(names))).fit(y).predict(), expected)
-    np.testing.assert_array_equal(case.make(mean=own).fit([PLACES[k] for k in SEEN], case.y()).predict(), expected)
-
-
 def test_observations_are_not_taken_by_numbers_that_may_be_of_rows():
     case, y = ALL["gaussian"], np.cos(np.arange(N))
     with pytest.raises(ValueError, match=r"`y` has labels, 0, 1, .* in other orders"):
@@ -465,19 +454,19 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
 def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypatch, capsys):
     monkeypatch.setattr("graphrf._base.progress._written", set())
     monkeypatch.setattr("graphrf._base.progress._silent", False)
-    with node_bar(1_000, 9, False, expected=90.0, way_out=", deviations='sampled' takes less") as bar:
+    with node_bar(1_000, 9, False, expected=90.0, way_out=", std_method='sampled' takes less") as bar:
         bar.update(9_000)
-    monkeypatch.setattr("graphrf.gp.regression.SERIES_SPEED", 1.0)  # multiply-adds a second
+    monkeypatch.setattr("graphrf.gp.predictor.SERIES_SPEED", 1.0)  # multiply-adds a second
     case = ALL["gaussian"]
     gp = case.make(method="series", kernel="matern", hyperparameters="average", optimize=True, output_scale=None)
     gp.fit(PLACES, 60.0 + SIGNAL).predict(PLACES[:3], return_std=True)
     first, second = [line for line in capsys.readouterr().err.splitlines() if "prediction" in line]
     assert first == (
         "graphrf: prediction of 1,000 nodes, each for 9 sets of hyperparameters, takes about 90 s or more; "
-        "progress=True shows how far it is, deviations='sampled' takes less"
+        "progress=True shows how far it is, std_method='sampled' takes less"
     )
     assert "prediction of 3 nodes, each for" in second
-    assert second.endswith("deviations='sampled' or fewer nodes take less")
+    assert second.endswith("numerics=Numerics(std_method='sampled') or fewer nodes take less")
 
 
 # -- warnings ------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import graphrf as grf
 from graphrf.gp.routes.rows import RootRows
@@ -170,9 +169,9 @@ def test_a_callable_means_features_and_is_refused_for_the_series(grid):
     gp = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=Elsewhere())
     assert gp.fit(NODES, Y).method_ == "features"
     assert grf.GraphGPRegressor(grid, **settings).fit(NODES, Y).method_ == "series"
-    with pytest.raises(ValueError, match="`draw` is for method='features'"):
+    with pytest.raises(ValueError, match="`feature_sampler` is for method='features'"):
         gp.set_params(method="series").fit(NODES, Y)
-    with pytest.raises(TypeError, match=r"`draw` must be a callable .*, got int 3"):
+    with pytest.raises(TypeError, match=r"`feature_sampler` must be a callable .*, got int 3"):
         gp.set_params(method="auto", numerics__feature_sampler=3).fit(NODES, Y)
 
 
@@ -189,23 +188,12 @@ def test_the_public_function_is_such_a_callable(grid):
     assert set(inspect.signature(Elsewhere.__call__).parameters) - {"self"} <= names
 
 
-def test_a_clone_draws_with_the_same_callable(grid):
-    elsewhere = Elsewhere()
-    gp = grf.GraphGPRegressor(grid, **TIGHT).set_params(
-        numerics__sampler=SAMPLER, numerics__feature_sampler=elsewhere, numerics__solver="cg"
-    )
-    other = clone(gp)
-    assert other.draw is elsewhere
-    other.fit(NODES, Y)
-    assert len(elsewhere.drawn) == 1
-
-
 def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):
     elsewhere = Elsewhere()
     settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg")}
     gp = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
-    assert loaded.draw is None
+    assert loaded.numerics.feature_sampler is None
     assert len(elsewhere.drawn) == 1
     assert _largest_difference(loaded, gp) < 1e-9

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import ExactGraphGP
 from graphrf.graph.graph import given_nodes
 from graphrf.operators import SeriesFactor
 from graphrf.pagerank import local_pagerank
@@ -108,7 +107,6 @@ TAKING_NODES = {
     "classification": lambda graph, seen, asked: (
         grf.GraphGPClassifier(graph, **KNOWN).fit(seen, ["a", "b", "a"]).predict_proba(asked)
     ),
-    "dense regression": lambda graph, seen, asked: ExactGraphGP(graph).fit(seen, [0.0, 2.0, 1.0]).predict(asked),
 }
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import graphrf as grf
 from graphrf._base import blas, threads
-from graphrf._base.files.foreign import foreign
+from graphrf._base.files.untrusted import untrusted
 from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.interleaving import interleaved_results
 from tests.support.real_data import needs_data
@@ -290,7 +290,7 @@ def test_files_read_by_several_threads_leave_the_filters_of_warnings_alone(tmp_p
     inside = []
 
     def read(i):
-        with foreign(tmp_path, "file"):
+        with untrusted(tmp_path, "file"):
             inside.append(list(warnings.filters))
         return grf.load_graph(tmp_path / ("a.mtx", "b.gml")[i % 2], directed=i % 2 == 0).n_edges
 
@@ -304,7 +304,7 @@ def test_what_other_threads_warn_of_is_heard_while_a_file_is_read(tmp_path):
         warnings.warn("of another thread", UserWarning, stacklevel=1)
 
     def read():
-        with foreign(tmp_path, "file"):
+        with untrusted(tmp_path, "file"):
             thread = threading.Thread(target=warn)
             thread.start()
             thread.join()

@@ -73,7 +73,7 @@ def test_rows_behind_2_31_entries_are_taken_as_they_are(features, wide):
 
 def test_values_and_products_behind_2_31_entries_are_right(features, wide, hole):
     values = hole(np.float32, wide.nnz)
-    load, root = wide.frame.load(KERNEL.modulation(30)), wide.frame.degree_roots
+    load, root = wide.info.load(KERNEL.modulation(30)), wide.info.degree_roots
     fill_values(1, 11, *wide.record.arrays().values(), load, wide.nodes, root, values)
     expected = features.matrix_from_modulation(KERNEL.modulation(30))
     assert (values[BEYOND:] == expected.data).all()

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf._base import memory
-from graphrf.gp import ExactGraphGP
 from graphrf.operators.series.apply import kernel_block
 from graphrf.pagerank import pagerank
 from tests.support.bounds import within
@@ -57,7 +56,6 @@ DOORS = {
     "gram": lambda path, features: features.gram(KERNEL),
     "block of a kernel": lambda path, features: kernel_block(path, KERNEL, range(3_000), range(3_000)),
     "product": lambda path, features: grf.apply_kernel(path, KERNEL, np.ones((3_000, 1_000))),
-    "exact GP": lambda path, features: ExactGraphGP(path, kernel=KERNEL).fit(np.arange(9), np.arange(9.0)),
     "prior covariance": lambda path, features: _regressor(path).prior_covariance(),
     "covariance of observations": lambda path, features: _regressor(path, every=2),
     "posterior covariance": lambda path, features: _regressor(path).predict(return_cov=True),
@@ -117,8 +115,8 @@ def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(lap
 
 def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, tmp_path, monkeypatch):
     (tmp_path / "edges.txt").write_text("0 1\n")
-    monkeypatch.setattr("graphrf.sampling.job.available_memory", lambda: 10)
-    monkeypatch.setattr("graphrf._base.files.foreign.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf.sampling.task.available_memory", lambda: 10)
+    monkeypatch.setattr("graphrf._base.files.untrusted.available_memory", lambda: 10)
     calls = [
         lambda **bound: grf.sample_features(path, grf.RandomWalks(2), **bound),
         lambda **bound: grf.load_graph(tmp_path / "edges.txt", **bound),

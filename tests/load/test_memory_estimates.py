@@ -11,7 +11,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.sampling.block import Block
-from graphrf.sampling.joined import Joined
+from graphrf.sampling.record_builder import RecordBuilder
 
 linux = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from /proc"
@@ -109,10 +109,10 @@ def test_a_record_that_outgrows_its_arrays_touches_no_more_than_it_holds():
     assert 0.9 * 100e6 < int(done.stdout) < 1.2 * 100e6
 
 
-def grown_record(n: int) -> Joined:
+def grown_record(n: int) -> RecordBuilder:
     """A record of one row with n visits, made for fewer."""
     one = np.array([n])
     block = Block(one, one, *(np.zeros(n, dtype) for dtype in (np.uint32, np.uint16, np.uint16, np.uint16)))
-    joined = Joined(1, n, (1, 1))
+    joined = RecordBuilder(1, n, (1, 1))
     joined.append(block)
     return joined

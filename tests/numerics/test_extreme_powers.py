@@ -15,7 +15,6 @@ LENGTHS = [1e-12, 1e-3, 1.0, 1e2, 1e6, 1e12]
 KINDS = [
     lambda length, laplacian: grf.Diffusion(length, laplacian=laplacian),
     lambda length, laplacian: grf.Matern(1.5, length, laplacian=laplacian),
-    lambda length, laplacian: grf.RegularizedLaplacian(length, 2.0, laplacian=laplacian),
 ]
 
 

@@ -13,18 +13,10 @@ from tests.numerics.extremes import graphs
 torch = pytest.importorskip("torch")
 gpytorch = pytest.importorskip("gpytorch")
 
+from tests.support.gpytorch_regression import Regression  # noqa: E402
+
 GRAPHS = dict(graphs())
 ROUNDING = {torch.float32: 1e-6, torch.float64: 1e-14}
-
-
-class Model(gpytorch.models.ExactGP):
-    def __init__(self, x, y, likelihood, kernel):
-        super().__init__(x, y, likelihood)
-        self.mean_module = gpytorch.means.ZeroMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 def _source(kind, graph, dtype):
@@ -40,8 +32,14 @@ def _source(kind, graph, dtype):
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
-@pytest.mark.parametrize("kind", ["series", "walks", "powers"])
-@pytest.mark.parametrize("name", ["scaled by 1e-12", "weights from 1e-12 to 1e12"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("scaled by 1e-12", "series"),
+        ("weights from 1e-12 to 1e12", "walks"),
+        ("weights from 1e-12 to 1e12", "powers"),
+    ],
+)
 def test_kernels_are_positive_and_gradients_finite(name, kind, dtype):
     graph = grf.Graph(GRAPHS[name])
     source = _source(kind, graph, dtype)
@@ -66,8 +64,8 @@ def _trained_step(kernel, dtype, scale, noise):
     y = (scale**0.5 * torch.cos(nodes.double())).to(dtype)
     positive = gpytorch.constraints.GreaterThan(0.0)
     likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=positive).to(dtype)
-    model = Model(nodes, y, likelihood, kernel).to(dtype)
-    likelihood.noise = noise * scale
+    options = {"noise": noise * scale, "mean": gpytorch.means.ZeroMean(), "likelihood": likelihood}
+    model = Regression(nodes, y, kernel, **options).to(dtype)
     model.covar_module.outputscale = scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of jitter, and of variances below GPyTorch's least

@@ -58,7 +58,7 @@ def test_citations_are_found():
 
 
 def test_every_entry_says_where_it_is_used():
-    assert [anchor for anchor, text in entries().items() if " *In graphrf*: " not in text] == []
+    assert [anchor for anchor, text in entries().items() if " → " not in text] == []
     assert len(entries()) > 100
 
 

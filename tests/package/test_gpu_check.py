@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -69,11 +67,6 @@ def test_a_part_that_hangs_is_stopped_with_what_it_has_started(check, tmp_path):
         pytest.fail("a process of the part still runs")
 
 
-def test_figures_of_a_part_that_was_stopped_while_it_wrote_them_are_left_out(check, tmp_path):
-    found = outcome(check, tmp_path, f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[{{')")
-    assert (found.ended, found.figures) == ("passed", [])
-
-
 def test_the_table_has_every_part_and_every_figure(check):
     figure = {"name": "F^T Y", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "ms", "gb_per_s": 1500.0}
     figure |= {"share_of_copy": 0.5, "peak_gib": 3.25}
@@ -116,26 +109,6 @@ def test_every_part_has_a_command_and_all_files_with_marked_tests_are_run(check,
     assert set(commands) - {"machine", "tests"} == set(benchmark.PARTS)
     for folder in ("sampling", "features", "pagerank/walks", "gp/torch"):
         assert any(name.startswith(str(ROOT / "tests" / folder)) for name in commands["tests"]), folder
-
-
-def test_a_package_that_is_missing_is_named(check, monkeypatch, capsys):
-    monkeypatch.setattr(check, "PACKAGES", ("numpy", "no-such-package"))
-    with pytest.raises(SystemExit, match=r"missing here: no-such-package; add them to checks/gpu_wheels\.sh"):
-        check.machine("cpu")
-    assert "numpy" in capsys.readouterr().out
-
-
-def test_marked_tests_fail_where_the_gpu_that_they_name_is_not_there():
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    name = "tests/gp/torch/test_kept_terms.py::test_terms_on_a_gpu_are_those_of_the_cpu"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", name],
-        cwd=ROOT, env=os.environ | {"GRAPHRF_TEST_DEVICE": "cuda"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stdout
-    assert "1 error" in done.stdout
 
 
 def test_skipped_tests_have_not_passed(check, tmp_path):
@@ -184,20 +157,3 @@ def test_figures_are_ratios_to_what_was_copied(benchmark, tmp_path):
     assert first["peak_gib"] == 3.5
     assert benchmark.together([benchmark.Runs([1.0], 2.0), benchmark.Runs([3.0], 1.0)]) == ([1.0, 3.0], 2.0)
     assert "share_of_copy" not in second
-
-
-def test_bytes_of_products_and_edges_of_pools_are_counted(benchmark, karate):
-    torch = pytest.importorskip("torch")
-    sampled = benchmark.grf.sample_features(karate, benchmark.grf.ExactPowers(3), seed=0)
-    factor = benchmark.TorchFeatureFactor(sampled, torch.device("cpu"), torch.float32)
-    f, x = torch.ones(4), torch.ones(34, 2)
-    with benchmark._bytes_of_products() as moved:
-        factor.apply(f, x)
-        factor.apply_t(f, x)
-    assert moved == [2 * (8 * sampled.nnz + 2 * 34 * 2 * 4)]
-    factor.apply(f, x)
-    assert moved == [2 * (8 * sampled.nnz + 2 * 34 * 2 * 4)]
-    with benchmark._edges_dealt() as edges:
-        result = benchmark.estimate(karate, n_walks=32, seed=0, engine="torch", device="cpu")
-    assert np.sum(edges) > karate.n_edges
-    assert result.steps > karate.n_nodes

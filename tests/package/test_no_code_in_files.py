@@ -12,7 +12,7 @@ CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "yaml", "runpy"}
 # Dask sends its tasks as pickles between its own processes, and this module packs their arrays beside them.
 # No file is read there.
-OF_DASK = {"distributed/parcel.py"}
+OF_DASK = {"distributed/shared_object.py"}
 
 
 def _faults(source: str) -> list[str]:

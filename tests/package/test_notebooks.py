@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import html.parser
 import pickle
 import re
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf._base.html import memory
-from graphrf.gp.posterior.pathwise import PosteriorDraws
 from graphrf.pagerank import local_pagerank, pagerank
 
 HOSTILE = ("<script>alert(1)</script>", "a\"b'c&amp;<img src=x onerror=y>", "x" * 5000, ("</table>", 1))
@@ -60,8 +58,6 @@ def shown(karate, tmp_path_factory):
     """One of each object that has a table, by name."""
     folder = tmp_path_factory.mktemp("graphs") / "karate"
     karate.save(folder)
-    nodes = np.arange(0, 34, 2)
-    y = np.sin(nodes)
     kernel = grf.Diffusion(2.0)
     walks = grf.RandomWalks(4)
     both = np.eye(34)[:2]
@@ -83,8 +79,6 @@ def shown(karate, tmp_path_factory):
         "local pagerank": local_pagerank(karate, 0, k=3, seed=0),
         "local pageranks": local_pagerank(karate, [0, 33], seed=0),
         "pushed pagerank": local_pagerank(karate, [0], max_residual=1e-3),
-        "exact regressor": grf.gp.ExactGraphGP(karate, kernel=kernel),
-        "fitted exact regressor": grf.gp.ExactGraphGP(karate).fit(nodes, np.column_stack([y, y**2])),
         "reliability": grf.gp.metrics.reliability([0, 1], [[0.9, 0.1], [0.6, 0.4]]),
     }  # fmt: skip
     return seen
@@ -121,14 +115,6 @@ def test_a_graph_says_its_size_and_where_it_is(shown):
     assert mapped[mapped.index("memory") + 1].endswith("on disk")
 
 
-def test_features_say_exact_counts(shown):
-    features = shown["features"]
-    assert f"{features.n_steps} multiply-adds, {features.nnz} non-zeros" in repr(features)
-    cells = _read(features).cells
-    assert f"{features.n_steps:,}" in cells
-    assert "CompressedPowers" in " ".join(cells)
-
-
 def test_rankings_list_their_best_nodes_with_standard_errors(shown):
     result = shown["pagerank"]
     cells = _read(result).cells
@@ -152,17 +138,6 @@ def test_local_rankings_list_the_best_nodes_of_each_seed(shown):
     assert "standard error" not in _read(shown["pushed pagerank"]).cells
     assert "1 source," in repr(shown["local pagerank"])
     assert "2 sources," in repr(result)
-
-
-def test_the_best_nodes_are_those_of_a_stable_sort():
-    rng = np.random.default_rng(0)
-    graph = grf.from_edges(range(49), range(1, 50))
-    for scores in (rng.integers(0, 4, 50) / 50, np.full(50, 0.02), rng.random(50)):
-        result = grf.pagerank.PageRankResult(scores, 0.15, graph.nodes, True, 1, 0.0)
-        for k in (0, 1, 7, 50, 60):
-            order = np.argsort(-scores, kind="stable")[:k]
-            assert result.top(k) == [(int(node), float(scores[node])) for node in order]
-        assert f"top {np.argmax(scores)} " in repr(result)
 
 
 def test_hostile_names_are_escaped_and_cut():
@@ -210,17 +185,9 @@ def test_a_huge_mapped_graph_is_not_read():
     assert "14.6 TiB, on disk" in cells
 
 
-def test_a_table_fits_no_model_and_reads_no_eigenpairs(karate, monkeypatch):
-    gp = grf.gp.ExactGraphGP(karate)
-    monkeypatch.setattr(np.linalg, "eigh", None)
-    assert "not fitted" in repr(gp)
-    cells = _read(gp).cells
-    assert cells[cells.index("fitted") + 1] == "no"
-
-
 def test_a_table_asks_no_workers(shown):
     features = pytest.importorskip("graphrf.distributed.features")
-    frame = shown["features"].frame
+    frame = shown["features"].info
     held = None  # where workers would be asked
     there = features.DistributedFeatures(frame, None, [range(20), range(14)], held, dict)
     assert repr(there) == "DistributedFeatures(34 nodes of 34, powers up to 48, 2 blocks)"
@@ -229,61 +196,11 @@ def test_a_table_asks_no_workers(shown):
     assert "non-zeros" not in cells
 
 
-def test_ipython_is_not_needed(shown, monkeypatch):
-    importing = builtins.__import__
-
-    def without(name, *arguments):
-        assert name.partition(".")[0] not in ("IPython", "ipywidgets")
-        return importing(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    for result in shown.values():
-        assert repr(result)
-        assert result._repr_html_()
-
-
 def test_sklearn_keeps_its_own_page_of_a_fitted_regressor(karate):
     gp = grf.GraphGPRegressor(karate, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0)
     bundle = gp.fit([0, 33], [1.0, -1.0])._repr_mimebundle_()
     assert bundle["text/plain"] == repr(gp)
     assert "GraphGPRegressor" in bundle["text/html"]
-
-
-def test_draws_factors_and_long_kernels_do_not_print_their_numbers(karate):
-    draws = PosteriorDraws(np.zeros((34, 2, 1)), None)
-    assert repr(draws) == "PosteriorDraws(2 draws, 1 outputs, 34 coefficients)"
-    assert repr(grf.sample_features(karate, seed=0).factor()) == "FeatureFactor(34 x 34, float32, max_length=48)"
-    kernel = grf.kernels.LearnedModulation(max_length=60)
-    assert "61 terms" in repr(kernel)
-    assert len(repr(kernel)) <= 200
-    assert (
-        repr(grf.kernels.LearnedModulation(1, (1.0, 0.5))) == "LearnedModulation(max_length=1, values=[1.0, 0.5])"
-    )
-
-
-def test_modules_of_torch_say_their_kernel(karate):
-    torch = pytest.importorskip("torch")
-    kernel = grf.gp.GRFKernel(karate, grf.Diffusion(2.0))
-    assert "Diffusion(lengthscale=2.0" in repr(kernel)
-    operator = kernel(torch.arange(3)).evaluate_kernel()
-    assert repr(operator) == "FactorOperator(3 x 3, torch.float32 on cpu)"
-    with torch.no_grad():
-        kernel.raw_lengthscale.fill_(torch.nan)
-    assert "out of range" in repr(kernel)
-
-
-def test_features_of_points_do_not_print_their_numbers():
-    euc = pytest.importorskip("graphrf.euclidean")
-    pytest.importorskip("torch")
-    x = np.random.default_rng(0).normal(size=(9, 3))
-    for options in ({}, {"antithetic": True}, {"directions": "orthogonal-hd"}):
-        frequencies = euc.draw_frequencies(8, 3, seed=0, **options)
-        assert re.fullmatch(r"(Dense|Fast|Antithetic)Frequencies\(8 x 3\)", repr(frequencies))
-    assert repr(euc.learn_copula(x, n_steps=2, seed=0)) == "LearnedCopula(GaussianCopula(order 3), 2 steps)"
-    features = euc.FourierFeatures(16, seed=0).fit(x)
-    draws = euc.decoupled_draws(features, "gaussian", x, x[:, 0], noise=0.1, n_samples=2, seed=0)
-    assert repr(draws) == "FunctionDraws(2 draws, 41 coefficients, dimension=3, seed=0)"
-    assert "n_frequencies=16" in repr(euc.RandomFeatureKernel(3, 16, seed=0))
 
 
 @pytest.mark.parametrize(

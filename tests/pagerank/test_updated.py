@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.couplings import shipped_coupling
 from graphrf.pagerank import estimate
-from graphrf.pagerank.walks import kept as module
+from graphrf.pagerank.walks import stored_walks as module
 
 N = 300
 COUPLINGS = ["iid", "antithetic", "sigma", "stratified", shipped_coupling(0.3)]
@@ -65,8 +65,10 @@ def test_a_long_chain_of_edits_and_only_sources_that_met_them(monkeypatch):
     before, after = _graphs(False, False)
     options = {"coupling": "stratified", "n_walks": 4, "seed": 2}
     masks = []
-    original = module.batch_counts
-    monkeypatch.setattr(module, "batch_counts", lambda *a, **k: (masks.append(k["only"]), original(*a, **k))[1])
+    original = module.Walks.counts
+    monkeypatch.setattr(
+        module.Walks, "counts", lambda *a, **k: (masks.append(k.get("only")), original(*a, **k))[1]
+    )
     result = estimate(before, keep_walks=True, **options)
     for graph in [after, before] * 6:  # so many that visitors are sorted anew
         result = result.updated(graph)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from graphrf.euclidean import FourierFeatures, LaplaceFeatures
-from tests.support.graph_strategies import seeds
+from tests.support.graph_strategies import seeds, slower
 
 dimensions = st.integers(1, 5)
 MAPS = [FourierFeatures, LaplaceFeatures]
@@ -21,7 +21,7 @@ def points(n, d, seed):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-@settings(max_examples=20)
+@slower
 @given(st.sampled_from(MAPS), dimensions, st.integers(1, 6), seeds)
 def test_the_gram_matrix_of_features_is_symmetric_and_positive(map_class, d, n, seed):
     rows = np.asarray(map_class(8, seed=seed % 1000).fit_transform(points(n, d, seed)), dtype=np.float64)
@@ -31,7 +31,7 @@ def test_the_gram_matrix_of_features_is_symmetric_and_positive(map_class, d, n, 
     assert np.linalg.eigvalsh(gram).min() >= -1e-9 * np.abs(gram).max()
 
 
-@settings(max_examples=20)
+@slower
 @given(st.sampled_from(MAPS), dimensions, st.integers(-3, 3), seeds)
 def test_a_lengthscale_is_a_scale_of_the_points(map_class, d, power, seed):
     x, scale = points(5, d, seed), 2.0**power
@@ -40,7 +40,7 @@ def test_a_lengthscale_is_a_scale_of_the_points(map_class, d, power, seed):
     assert np.allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=20)
+@slower
 @given(st.sampled_from(MAPS), dimensions, seeds)
 def test_rows_of_features_follow_their_points(map_class, d, seed):
     x = points(6, d, seed)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
-from tests.support.graph_strategies import edge_lists, graphs, seeds
+from tests.support.graph_strategies import edge_lists, graphs, seeds, slower
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
 SAMPLERS = [
@@ -35,7 +35,7 @@ def same(first, second):
     )
 
 
-@settings(max_examples=20)
+@slower
 @given(edge_lists(weighted=False), seeds)
 def test_the_order_of_edges_and_of_their_ends_does_not_matter(edges, seed):
     n, src, dst, _ = edges
@@ -50,7 +50,7 @@ def test_the_order_of_edges_and_of_their_ends_does_not_matter(edges, seed):
     assert same(one, halves)
 
 
-@settings(max_examples=20)
+@slower
 @given(either)
 def test_a_graph_comes_back_from_its_folder_and_from_a_matrix_bit_for_bit(graph):
     with tempfile.TemporaryDirectory() as place:
@@ -64,7 +64,7 @@ def test_a_graph_comes_back_from_its_folder_and_from_a_matrix_bit_for_bit(graph)
     assert same(grf.load_graph(graph.adjacency.toarray(), directed=graph.directed), graph)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, st.sampled_from(["gml", "graphml", "edges"]))
 def test_a_graph_comes_back_from_the_files_that_networkx_writes(graph, ending):
     kind = nx.DiGraph if graph.directed else nx.Graph
@@ -87,7 +87,7 @@ def test_a_graph_comes_back_from_the_files_that_networkx_writes(graph, ending):
     assert same(grf.Graph(again, directed=graph.directed), graph)
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from(SAMPLERS), seeds)
 def test_features_come_back_from_their_file_bit_for_bit(graph, sampler, seed):
     features = grf.sample_features(graph, sampler, seed=seed)
@@ -102,7 +102,7 @@ def test_features_come_back_from_their_file_bit_for_bit(graph, sampler, seed):
     assert again.description == features.description
 
 
-@settings(max_examples=20)
+@slower
 @given(
     graphs(),
     st.integers(2, 12),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import graphrf as grf
@@ -17,6 +17,7 @@ from tests.support.graph_strategies import (
     permutations,
     relabelled,
     seeds,
+    slower,
     union,
 )
 
@@ -36,7 +37,7 @@ def close(first, second, size=1.0):
     return np.allclose(first, second, rtol=1e-9, atol=1e-10 * max(size, np.abs(second).max(initial=0.0)))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), kernels, seeds)
 def test_a_kernel_of_relabelled_nodes_is_the_kernel_with_rows_and_columns_permuted(graph, kernel, seed):
     order = permutations(graph.n_nodes, seed)
@@ -48,7 +49,7 @@ def test_a_kernel_of_relabelled_nodes_is_the_kernel_with_rows_and_columns_permut
     assert close(kernel_block(other, kernel), kernel_block(graph, kernel)[np.ix_(order, order)])
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(decades=2), st.sampled_from(COMBINATORIAL), seeds)
 def test_a_combinatorial_kernel_of_relabelled_nodes_is_the_kernel_permuted(graph, kernel, seed):
     order = permutations(graph.n_nodes, seed)
@@ -58,7 +59,7 @@ def test_a_combinatorial_kernel_of_relabelled_nodes_is_the_kernel_permuted(graph
     assert close(kernel_block(other, kernel), kernel_block(graph, kernel)[np.ix_(order, order)])
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), kernels, seeds)
 def test_rows_and_columns_of_a_kernel_follow_the_nodes_asked_for(graph, kernel, seed):
     rng = np.random.default_rng(seed)
@@ -68,7 +69,7 @@ def test_rows_and_columns_of_a_kernel_follow_the_nodes_asked_for(graph, kernel, 
     assert close(kernel_block(graph, kernel, rows, cols), whole[np.ix_(rows, cols)])
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(max_nodes=7), graphs(max_nodes=7), kernels)
 def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     both, n = union(first, second), first.n_nodes
@@ -81,7 +82,7 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     assert np.array_equal(series[:n, :n], kernel_block(first, kernel))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL))
 def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     # A given series is one in W, whose scale is twice the largest degree of all: it must be that of both parts.
@@ -103,7 +104,7 @@ def test_a_given_series_in_w_depends_on_the_largest_degree_of_all_components():
         assert not close(kernel.dense(union(first, second))[:2, :2], kernel.dense(first))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), kernels, st.floats(-6, 6))
 def test_a_kernel_of_the_normalized_laplacian_does_not_see_the_scale_of_weights(graph, kernel, decade):
     scaled = grf.Graph(graph.adjacency * 10**decade)
@@ -112,7 +113,7 @@ def test_a_kernel_of_the_normalized_laplacian_does_not_see_the_scale_of_weights(
     assert close(grf.apply_kernel(scaled, kernel, v), grf.apply_kernel(graph, kernel, v))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(decades=2), st.integers(-8, 8))
 def test_weights_times_four_are_a_combinatorial_lengthscale_times_two(graph, power):
     kernel = grf.Diffusion(1.0, laplacian="combinatorial")
@@ -121,7 +122,7 @@ def test_weights_times_four_are_a_combinatorial_lengthscale_times_two(graph, pow
     assert close(kernel.dense(scaled), kernel.replace(lengthscale=2.0**power).dense(graph))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from(KERNELS + COMBINATORIAL))
 def test_a_gram_matrix_is_symmetric_positive_and_obeys_cauchy_and_schwarz(graph, kernel):
     gram = kernel.dense(graph)
@@ -133,7 +134,7 @@ def test_a_gram_matrix_is_symmetric_positive_and_obeys_cauchy_and_schwarz(graph,
     assert (np.abs(gram) <= np.sqrt(np.outer(diagonal, diagonal)) + 1e-12 * size).all()
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), kernels, seeds)
 def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_root(graph, kernel, seed):
     x, y = np.random.default_rng(seed).normal(size=(2, graph.n_nodes))
@@ -149,14 +150,14 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
         )
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 3.0), grf.Matern(3.0, 2.0)]))
 def test_powers_of_a_kernels_root_are_the_kernel(graph, kernel):
     for n in (2, 3):
         assert close(np.linalg.matrix_power(kernel.root(n).dense(graph), n), kernel.dense(graph))
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 1.5), grf.Matern(1.5, 2.0)]))
 def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_kernel(graph, kernel):
     exact = kernel.dense(graph)
@@ -172,7 +173,7 @@ def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_k
 # -- features ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), kernels, seeds)
 def test_exact_powers_of_relabelled_nodes_are_the_powers_with_rows_and_columns_permuted(graph, kernel, seed):
     order = permutations(graph.n_nodes, seed)
@@ -183,7 +184,7 @@ def test_exact_powers_of_relabelled_nodes_are_the_powers_with_rows_and_columns_p
     assert np.allclose(matrices[1], matrices[0][np.ix_(order, order)], rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from(SAMPLERS), kernels, seeds)
 def test_rows_of_features_follow_the_nodes_asked_for_bit_for_bit(graph, sampler, kernel, seed):
     rng = np.random.default_rng(seed)
@@ -199,7 +200,7 @@ def test_rows_of_features_follow_the_nodes_asked_for_bit_for_bit(graph, sampler,
     assert np.array_equal(by_name.matrix(kernel).toarray(), matrix[nodes])
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(max_nodes=7), graphs(max_nodes=7), st.sampled_from(SAMPLERS), seeds)
 def test_features_never_reach_another_component(first, second, sampler, seed):
     both, n = union(first, second), first.n_nodes
@@ -209,7 +210,7 @@ def test_features_never_reach_another_component(first, second, sampler, seed):
     assert ((rows < n) == (columns < n)).all()
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from(SAMPLERS), st.integers(-300, 300), seeds)
 def test_features_of_weights_times_a_power_of_two_are_the_same_bits(graph, sampler, power, seed):
     degrees = graph.degrees[graph.degrees > 0]
@@ -222,7 +223,7 @@ def test_features_of_weights_times_a_power_of_two_are_the_same_bits(graph, sampl
     assert np.array_equal(*matrices) if power % 2 == 0 else np.allclose(*matrices, rtol=1e-5, atol=1e-7)
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), st.sampled_from(SAMPLERS), seeds)
 def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does(graph, sampler, seed):
     features = grf.sample_features(graph, sampler, seed=seed, dtype="float64")
@@ -242,7 +243,7 @@ def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does
     assert np.array_equal(features.gram(KERNELS[0], rows=[0], cols=[graph.n_nodes - 1])[0, 0], gram[0, -1])
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), seeds)
 def test_the_gram_matrix_of_a_product_is_symmetric_and_positive(graph, seed):
     product = grf.sampling.sample_product(graph, grf.RandomWalks(3), n_factors=3, seed=seed, dtype="float64")
@@ -265,7 +266,7 @@ def posterior(graph, nodes, y, **options):
     return gp.fit(nodes, y)
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(), seeds)
 def test_predictions_of_relabelled_nodes_are_permuted_and_their_covariance_is_positive(graph, seed):
     pytest.importorskip("torch")
@@ -286,7 +287,7 @@ def test_predictions_of_relabelled_nodes_are_permuted_and_their_covariance_is_po
     assert np.allclose(std_other, std[order], atol=1e-6)
 
 
-@settings(max_examples=20)
+@slower
 @given(graphs(max_nodes=6), graphs(max_nodes=6), seeds)
 def test_observations_in_one_component_say_nothing_about_another(first, second, seed):
     pytest.importorskip("torch")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.pagerank import local_pagerank, pagerank
-from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, union
+from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, slower, union
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
 ESTIMATORS = [("visits", "pooled"), ("visits", "iid"), ("visits", "stratified"), ("endpoints", "antithetic")]
@@ -21,7 +21,7 @@ def vectors(n, seed):
     return first if first.any() else np.ones(n), 10 ** rng.uniform(-6, 6, n)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, seeds, st.floats(0.01, 0.99))
 def test_exact_scores_are_a_distribution_that_the_map_keeps(graph, seed, p_halt):
     for vector in vectors(graph.n_nodes, seed):
@@ -35,7 +35,7 @@ def test_exact_scores_are_a_distribution_that_the_map_keeps(graph, seed, p_halt)
         assert np.abs(image - scores).sum() < 1e-10
 
 
-@settings(max_examples=20)
+@slower
 @given(either, st.sampled_from(ESTIMATORS), seeds)
 def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, seed):
     estimator, coupling = how
@@ -54,7 +54,7 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     assert np.array_equal(again.scores, result.scores)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, seeds)
 def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
     order = permutations(graph.n_nodes, seed)
@@ -70,7 +70,7 @@ def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
     assert np.abs(rows[1] - rows[0][:, order]).sum() < 4e-9
 
 
-@settings(max_examples=20)
+@slower
 @given(either, seeds, st.integers(1, 4))
 def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, k):
     node = int(np.random.default_rng(seed).integers(graph.n_nodes))
@@ -87,7 +87,7 @@ def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, 
     assert np.allclose(np.sort(best.data), np.sort(exact)[-best.nnz :], atol=2e-9)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, seeds, st.floats(0, 1))
 def test_scores_are_linear_in_the_personalization(graph, seed, share):
     first, second = (vector / vector.sum() for vector in vectors(graph.n_nodes, seed))
@@ -99,7 +99,7 @@ def test_scores_are_linear_in_the_personalization(graph, seed, share):
     assert np.array_equal(alone, a)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, seeds)
 def test_walks_that_nearly_always_halt_leave_the_personalization(graph, seed):
     vector = vectors(graph.n_nodes, seed)[0]
@@ -107,7 +107,7 @@ def test_walks_that_nearly_always_halt_leave_the_personalization(graph, seed):
     assert np.allclose(scores, vector / vector.sum(), atol=1e-8)
 
 
-@settings(max_examples=20)
+@slower
 @given(st.booleans().flatmap(lambda directed: st.tuples(*[graphs(directed=directed, max_nodes=7)] * 2)), seeds)
 def test_scores_of_a_union_are_those_of_its_parts_by_their_share_of_the_jumps(pair, seed):
     first, second = pair
@@ -135,7 +135,7 @@ def scores_or_refusal(graph, options):
         return np.zeros(0)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, st.sampled_from(ESTIMATORS), st.integers(-100, 100), seeds)
 def test_the_scale_of_weights_leaves_pagerank_alone(graph, how, power, seed):
     scaled = grf.Graph(graph.adjacency * 2.0**power, directed=graph.directed)
@@ -159,7 +159,7 @@ def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
             assert np.allclose(alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12)
 
 
-@settings(max_examples=20)
+@slower
 @given(either, st.sampled_from([1e-323, 1e-310, 1e300]))
 def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, weight):
     unit = graph.adjacency.copy()

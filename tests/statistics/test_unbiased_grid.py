@@ -117,7 +117,7 @@ def _believing(estimates, believed):
 
     def record(round_, n):
         features = estimates.sample(round_, n)
-        size = features.frame.survival.size
+        size = features.info.survival.size
         table = np.pad(believed[:size], (0, max(0, size - believed.size)), mode="edge")
         return changed(features, survival=table)
 
@@ -162,7 +162,7 @@ def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
 
     def record(round_, n):
         features = estimates.sample(round_, n)
-        return changed(features, degrees=features.frame.degrees * np.tile([1, 1, 1.05, 1, 1, 1, 1, 1], n))
+        return changed(features, degrees=features.info.degrees * np.tile([1, 1, 1.05, 1, 1, 1, 1, 1], n))
 
     _fails(estimates, record)
 

@@ -6,12 +6,15 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import graphrf as grf
 
 # Exponents (of 10) that a graph's weights span; degrees then neither overflow nor vanish.
 DECADES = 12
+# Of tests whose inputs take longer: 10 in `make test`, 20 in `make test-more`.
+slower = settings(max_examples=max(10, settings.default.max_examples // 15))
 
 
 @st.composite

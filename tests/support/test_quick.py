@@ -29,7 +29,7 @@ def test_each_test_that_is_not_full_runs_in_make_test_or_in_make_test_more() -> 
         r'^(\S+):.*\n(?:\t.*\n)*?\t\$\(PYTEST\) -m "(.*?)" .* (?:tests|\$\(EVERYTHING\))$', makefile, re.MULTILINE
     )
     selected = dict(calls)
-    assert list(selected) == ["tests", "test-more"]
+    assert list(selected) == ["tests", "more"]
     for more, full, hypothesis in itertools.product((False, True), repeat=3):
         runs = [eval(marks, {"more": more, "full": full, "hypothesis": hypothesis}) for marks in selected.values()]
         assert runs == [not (more or full), (more or hypothesis) and not full]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 
-import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.graph.graph import Graph
@@ -232,8 +230,6 @@ def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
 def test_bad_arguments_are_refused_with_their_names():
     with pytest.raises(TypeError, match="`kernel`"):
         GRFDiffusion("heat")
-    with pytest.raises(ValueError, match="`k` must be at least 1"):
-        GRFDiffusion(HEAT, k=0)
     with pytest.raises(ValueError, match="`normalization` must be one of 'sym', 'row', 'none', got 'col'"):
         GRFDiffusion(HEAT, normalization="col")
     with pytest.raises(ValueError, match=r"`p_halt` must be in \(0, 1\), got 1"):
@@ -242,21 +238,10 @@ def test_bad_arguments_are_refused_with_their_names():
         PersonalizedPageRank(max_residual=0)
     with pytest.raises(TypeError, match="`sampler` must be a sampler"):
         AddRandomFeatures(HEAT, sampler=grf.RandomWalks)
-    with pytest.raises(ValueError, match="`dim` must be at least 1"):
-        AddRandomFeatures(HEAT, dim=0)
     with pytest.raises(ValueError, match="`walk_length` must be in"):
         AddReturnProbabilities(0)
-    with pytest.raises(ValueError, match="`seed` must be in"):
-        AddReturnProbabilities(4, seed=-1)
     with pytest.raises(TypeError, match="`attr_name` must be the name of an attribute or None, got"):
         AddReturnProbabilities(4, attr_name=3)
-
-
-def test_without_torch_the_way_out_is_named():
-    code = "import sys; sys.modules['torch'] = None; from graphrf.transforms import GRFDiffusion"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: GRFDiffusion needs torch" in done.stderr
-    assert "pip install 'graphrf[pyg]'" in done.stderr
 
 
 # -- diffusion -------------------------------------------------------------------------------------------------
@@ -324,17 +309,19 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
     np.testing.assert_allclose(found[34:], np.eye(36)[34:], atol=1e-6)
 
 
-def rows_projected(graph: Graph, alpha_of: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
+def copies(graph: Graph, n: int) -> Graph:
+    """The graph n times side by side: as many independent draws, since rows of different nodes are independent."""
+    return Graph(sp.block_diag([graph.adjacency] * n, format="csr"))
+
+
+def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
     """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion without a cut."""
     sampler = grf.CompressedPowers(2, max_length=12)
 
     def draw(index: int, n: int) -> np.ndarray:
-        first = 100_000 * index
-        matrices = (
-            operators.kernel_diffusion(graph, alpha_of, graph.n_nodes, sampler, "none", seed)
-            for seed in range(first, first + n)
-        )
-        return np.array([np.einsum("pi,pi->p", u @ matrix, v) for matrix in matrices])
+        matrix = operators.kernel_diffusion(copies(graph, n), kernel, graph.n_nodes, sampler, "none", index)
+        products = (np.tile(u, n) @ matrix) * np.tile(v, n)
+        return products.reshape(len(u), n, graph.n_nodes).sum(axis=2).T
 
     return draw
 
@@ -377,28 +364,6 @@ def test_what_pytorch_geometric_keeps_of_old_edges_goes_with_them(karate, transf
     assert torch.equal(found.edge_index, plain.edge_index)
     beside = type(transform)(**{**vars(transform), "attr_name": "beside"})
     assert name in beside(as_data(karate, **{name: torch.arange(karate.adjacency.nnz)}))
-
-
-@pytest.mark.parametrize(
-    "transform",
-    [GRFDiffusion(HEAT, k=6, seed=0), PersonalizedPageRank(6, normalization="sym")],
-    ids=["heat", "ppr"],
-)
-def test_symmetric_diffusions_are_undirected_to_the_bit(karate, transform):
-    assert transform(as_data(karate)).is_undirected()
-
-
-def test_homogeneous_data_made_of_heterogeneous_are_taken():
-    data = HeteroData()
-    data["author"].x, data["paper"].x = torch.zeros(3, 2), torch.zeros(4, 2)
-    written = torch.tensor([[0, 1, 2, 2], [0, 1, 2, 3]])
-    data["author", "writes", "paper"].edge_index, data["paper", "by", "author"].edge_index = (
-        written,
-        written.flip(0),
-    )
-    out = GRFDiffusion(HEAT, k=4, seed=0)(data.to_homogeneous())
-    assert out.node_type.tolist() == [0] * 3 + [1] * 4
-    assert "edge_type" not in out
 
 
 def test_signed_series_are_kept_by_size_and_never_divided_by_their_sums(club):
@@ -461,14 +426,6 @@ def test_symmetric_pagerank_is_a_diffusion_of_the_regularized_laplacian(club):
     kernel = grf.RegularizedLaplacian((0.85 / 0.15) ** 0.5, 1)
     by_kernel = GRFDiffusion(kernel, k=34, sampler=grf.sampling.ExactPowers(120))(data)
     np.testing.assert_allclose(operator(pushed), operator(by_kernel), atol=1e-6)
-
-
-def test_scores_are_below_the_exact_ones_by_no_more_than_the_residuals_allow(karate):
-    found = operator(PersonalizedPageRank(34, max_residual=1e-3, normalization="none")(as_data(karate)))
-    missing = dense_pagerank(karate, 0.15) - found
-    assert missing.min() > -1e-6
-    assert (missing <= 1e-3 * karate.degrees + 1e-6).all()
-    assert missing.max() > 1e-4  # pushing did stop early
 
 
 def test_walks_follow_the_direction_of_edges(weighted_graph):
@@ -585,31 +542,10 @@ def test_return_probabilities_are_unbiased_and_one_record_used_twice_is_not(kara
     truth = dense_returns(karate, 8).mean(axis=0)[1:]  # the first is 0
 
     def draw(index: int, n: int, twice: bool = False) -> np.ndarray:
-        seeds = 2 * (100_000 * index + np.arange(n))
-        pairs = ((int(seed), int(seed) + (not twice)) for seed in seeds)
-        return np.array(
-            [returns.return_probabilities(karate, 8, sampler, pair).mean(axis=0)[1:] for pair in pairs]
-        )
+        seeds = (2 * index, 2 * index + (not twice))
+        found = returns.return_probabilities(copies(karate, n), 8, sampler, seeds)
+        return found.reshape(n, karate.n_nodes, 8).mean(axis=1)[:, 1:]
 
     assert_unbiased(draw, truth, n0=400)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(lambda index, n: draw(index, n, True), truth, n0=400)
-
-
-def test_halves_that_meet_err_less_than_visits_of_the_own_node():
-    graph = Graph(nx.to_scipy_sparse_array(nx.barabasi_albert_graph(300, 3, seed=1)))
-    length, exact = 8, dense_returns(graph, 8)
-    errors: dict[str, list[float]] = {"own": [], "powers": []}
-    for seed in range(10):
-        own = grf.sample_features(graph, grf.RandomWalks(32, grf.sampling.Truncated(length)), seed=seed)
-        visits = [own.matrix_from_modulation(np.eye(length + 1)[k]).diagonal() for k in range(1, length + 1)]
-        estimates = {
-            "own": np.stack(visits, axis=1),
-            "powers": returns.return_probabilities(
-                graph, length, grf.CompressedPowers(32, max_length=length // 2), (seed, 100 + seed)
-            ),
-        }
-        for name, estimate in estimates.items():
-            errors[name].append(float(np.sqrt(np.mean((estimate - exact) ** 2))))
-    ratio = np.array(errors["powers"]) / np.array(errors["own"])
-    assert ratio.mean() + 2 * ratio.std(ddof=1) / len(ratio) ** 0.5 < 0.5

@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.files.atomic import atomic_write
 from graphrf._base.files.json_text import parsed
 from graphrf._base.files.npz import read_arrays, write_arrays
-from graphrf._base.files.whole import atomic_write
 from graphrf._base.memory import NoRoomError, available_memory
 
 
@@ -85,7 +85,7 @@ _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, 
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
+def complete_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
     """Whatever goes wrong within the block is the fault of the file, which `writer` writes: it is told so."""
     try:
         yield

@@ -40,7 +40,9 @@ class KernelChoice:
         given = given_options(self)
         del given["--kernel"]
         if name is None:
-            refuse_without({option: value for option, value in given.items() if option != "--laplacian"}, "`--kernel`")
+            refuse_without(
+                {option: value for option, value in given.items() if option != "--laplacian"}, "`--kernel`"
+            )
             return None
         require_known("--kernel", name, KERNEL_NAMES)
         from graphrf import kernels

@@ -33,6 +33,7 @@ _PHRASES = {
     "graph.to_undirected()": "--undirected",
     "graphrf.pagerank(graph)": "--method power",
     "graphrf.datasets.names()": "those of `graphrf datasets`",
+    ", or state it as `prior`": "",
     "GraphGPRegressor.save": "`graphrf fit`",
     "GraphTimeGPRegressor.save": "`graphrf fit --time`",
     "GraphGPRegressor": "graphrf fit",
@@ -82,8 +83,8 @@ class Talking:
 def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
     """Warnings, and errors about bad input, in one line each on standard error; Ctrl-C leaves quietly.
 
-    `names` has the options of the command by the library's names of the same arguments. An error that is no fault of
-    the input keeps its traceback and the exit code 1.
+    `names` has the options of the command by the library's names of the same arguments. An error that is no fault
+    of the input keeps its traceback and the exit code 1.
     """
     format_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: visible(

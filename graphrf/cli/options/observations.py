@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrf.cli.options.messages import Talking
 from graphrf.cli.options.nodes import NodeNames
@@ -15,20 +15,27 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class Columns(dict[str, list[float]]):
-    """Columns of numbers by their titles, as in a data frame."""
+@dataclass(frozen=True)
+class Covariates:
+    """Columns of covariates by title or position, as in a data frame."""
 
-    @property
-    def columns(self) -> list[str]:
-        """The titles."""
-        return list(self)
+    columns: list[str]
+    values: np.ndarray  # (rows, columns)
 
     @classmethod
-    def of(cls, table: TextTable, titles: Iterable[str]) -> Columns:
-        """Columns of a table of text, by title or position."""
-        return cls(
-            {title: table.numbers(table.number_of(title, "--covariates"), "covariate") for title in titles}
-        )
+    def of(cls, table: TextTable, columns: Sequence[str]) -> Covariates:
+        """Covariates from columns of a table of text, given by title or position."""
+        import numpy as np
+
+        numbers = [table.numbers(table.number_of(each, "--covariates"), "covariate") for each in columns]
+        return cls(list(columns), np.array(numbers).T)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        values: np.ndarray = self.values[:, self.columns.index(column)]
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.values
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,9 @@ class ObservedColumns:
             target = 1 - node if target is None else target
         if node is None or target is None:
             option, what = ("--node-column", "nodes") if node is None else ("--target-column", "targets")
-            raise ValueError(f"`{option}` is needed: which column of {table.path} has the {what}, of {table.names}")
+            raise ValueError(
+                f"`{option}` is needed: which column of {table.path} has the {what}, of {table.names}"
+            )
         if node == target:
             raise ValueError(
                 f"`--node-column` and `--target-column` must be different columns of {table.path}, got the same"
@@ -98,3 +107,9 @@ class ObservedColumns:
         if self.target_column is not None:
             target = table.number_of(self.target_column, "--target-column")
         return node, target
+
+
+def read_covariates(file: str, titles: Sequence[str], names: NodeNames) -> tuple[np.ndarray, Covariates]:
+    """The nodes of a file, in the column with such a title or the first, and their covariates of these titles."""
+    table = read_observations(file, names.is_node, "`--covariates`")
+    return names.positions(table.cells(table.first_of(NODE_TITLES) or 0)), Covariates.of(table, titles)

@@ -30,7 +30,7 @@ class Result:
     """Result of a command.
 
     `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into npz files and
-    JSON in their place where there are any. `facts` are metadata. `summary` is for people, where no output is named.
+    JSON in their place where there are any. `facts` are metadata. `summary` is for people, if no output is named.
     """
 
     command: str
@@ -55,7 +55,7 @@ def check_output(
     """Raise, before any work is done, where the output cannot be written or is one of the inputs."""
     if output is None or (output == "-" and ".csv" in endings):
         return
-    from graphrf._base.files.whole import file_path, require_writable
+    from graphrf._base.files.atomic import file_path, require_writable
 
     path = file_path(output, option)
     if path.suffix.lower() not in endings:
@@ -85,7 +85,7 @@ def echo(text: str) -> None:
 
 
 def _write(result: Result, path: Path) -> None:
-    from graphrf._base.files.whole import atomic_write
+    from graphrf._base.files.atomic import atomic_write
 
     with atomic_write(path, "-o") as file:
         kind = path.suffix.lower()

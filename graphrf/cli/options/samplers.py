@@ -11,7 +11,7 @@ from graphrf.cli.options.commands import given_options, refuse_unused, require_k
 if TYPE_CHECKING:
     from graphrf.graph.graph import Graph
     from graphrf.kernels.kernel import Kernel
-    from graphrf.sampling.contract import Sampler
+    from graphrf.sampling.protocol import Sampler
     from graphrf.sampling.walks.lengths import LengthLaw
     from graphrf.sampling.walks.random_walks import AdaptiveLengths
 

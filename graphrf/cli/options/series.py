@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
 from graphrf.cli.options.table import TIME_TITLES
-from graphrf.cli.options.tables import Cell, TextTable, listed, number_in, read_observations
+from graphrf.cli.options.tables import TextTable, listed, number_in, read_observations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,15 +44,16 @@ class Readings:
     times: list[Any]
     values: np.ndarray
 
-    def filled(self, gaps: np.ndarray, observed: float | None = None) -> list[tuple[str, list[Any]]]:
+    def filled(self, in_gaps: np.ndarray, observed: float | None = None) -> list[tuple[str, list[Any]]]:
         """Titles and cells of the file, with numbers in its gaps; readings as they are, or as `observed`."""
         columns: list[list[Any]] = [self.table.column(number) for number in range(self.table.width)]
         n_lines = len(self.table.rows)
-        for part, number in enumerate(self.targets):
-            cells = slice(part * n_lines, (part + 1) * n_lines)
-            columns[number] = [
-                float(number) if math.isnan(value) else text if observed is None else observed
-                for text, value, number in zip(columns[number], self.values[cells], gaps[cells], strict=True)
+        numbers = iter(in_gaps.tolist())
+        for part, target in enumerate(self.targets):
+            values = self.values[part * n_lines : (part + 1) * n_lines]
+            columns[target] = [
+                next(numbers) if math.isnan(value) else text if observed is None else observed
+                for text, value in zip(columns[target], values, strict=True)
             ]
         return list(zip(self.table.titles or [], columns, strict=True))
 
@@ -114,7 +115,9 @@ def _titled(table: TextTable) -> TextTable:
     if table.titles is not None:
         return table
     first = table.rows[0]
-    if len(table.rows) == 1 or all(number_in(text) is not None or text.lower() in _GAPS or _date(text) for text in first):
+    if len(table.rows) == 1 or all(
+        number_in(text) is not None or text.lower() in _GAPS or _date(text) for text in first
+    ):
         raise ValueError(f"{table.path} has no titles: the first line must contain the names of the columns")
     return dataclasses.replace(table, titles=first, rows=table.rows[1:], lines=table.lines[1:])
 

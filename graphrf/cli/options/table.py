@@ -75,8 +75,8 @@ OPTIONS = {
     # output
     "output": Option(
         "Output",
-        "A .csv, .npz or .json file, overwritten if it exists (missing folders are created); - for csv on standard "
-        "output.",
+        "A .csv, .npz or .json file, overwritten if it exists (missing folders are created); - for csv on "
+        "standard output.",
         "FILE", "-o --output", "path",
     ),
     "features.output": Option(
@@ -95,8 +95,8 @@ OPTIONS = {
         "-o --output", "path",
     ),
     "couple.output": Option(
-        "Output", "A .json file for `graphrf features --lengths`; overwritten if it exists.", "FILE", "-o --output",
-        "path",
+        "Output", "A .json file for `graphrf features --lengths`; overwritten if it exists.", "FILE",
+        "-o --output", "path",
     ),
     "std": Option(
         "Output",
@@ -113,7 +113,9 @@ OPTIONS = {
     "couple.seed": Option("Running", "Random seed of the solver. Default: 0."),
     "demo.seed": Option("Running", "Random seed."),
     "threads": Option("Running", "Number of threads. Default: all cores.", python="n_threads"),
-    "quiet": Option("Running", "Print no progress bars and no messages but warnings and errors.", flags="--quiet -q"),
+    "quiet": Option(
+        "Running", "Print no progress bars and no messages but warnings and errors.", flags="--quiet -q"
+    ),
     "memory_limit": Option("Running", "Limit such as 4GiB. Default: the free memory.", "SIZE"),
     # reading the graph
     "directed": Option(
@@ -191,7 +193,9 @@ OPTIONS = {
         "Observations", f"Title, or position from 0. Default: {', '.join(TARGET_TITLES)}, or the other of two.",
         "COLUMN",
     ),
-    "covariates": Option("Observations", "Columns of covariates, whose coefficients are fitted.", "A,B", python="x"),
+    "covariates": Option(
+        "Observations", "Columns of covariates, whose coefficients are fitted.", "A,B", python="x"
+    ),
     "predict.covariates": Option(
         "Nodes", "A file of nodes with the covariates of the fit; only these nodes are predicted.", "FILE",
         python="x",
@@ -267,7 +271,8 @@ OPTIONS = {
     "repeats": Option("Measuring", "Number of samples from each sampler."),
     "most_work": Option("Measuring", "Samplers that need more operations than this are skipped."),
     # the demo
-    "out": Option("Output", "Folder for the report, its figures and results.json."),
-    "papers": Option("Output", "Add what the papers compare: samplers, and estimators of PageRank.", flags="--papers"),
-    "figures": Option("Output", "Draw figures (needs matplotlib).", flags="--figures/--no-figures"),
+    "out": Option("Output", "Folder for report.html."),
+    "papers": Option(
+        "Output", "Instead, print the errors of samplers and of estimates of PageRank.", flags="--papers"
+    ),
 }  # fmt: skip

@@ -89,11 +89,13 @@ def listed(
     return [(text.strip(), place) for text in given.split(",")]
 
 
-def read_observations(file: str, is_node: Callable[[str], bool] | None = None) -> TextTable:
+def read_observations(
+    file: str, is_node: Callable[[str], bool] | None = None, argument: str = "OBSERVATIONS"
+) -> TextTable:
     """The table of the argument OBSERVATIONS, or of an option's file."""
     path = Path(input_file(file))
     if not path.is_file():
-        raise FileNotFoundError(f"OBSERVATIONS must be a file, got {file!r}, which does not exist")
+        raise FileNotFoundError(f"{argument} must be a file, got {file!r}, which does not exist")
     return read_table(path, is_node)
 
 

@@ -1,7 +1,7 @@
 r"""Gaussian copulas of frequency norms, and learning one from data by gradient descent.
 
 A Gaussian copula is the joint distribution of u_i = Phi(g_i), g a Gaussian vector with unit variances: each u_i
-is uniform, so features stay unbiased, and the correlations of g are free to be learned.
+is uniform, so features stay unbiased, and the correlations of g can be learned.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ READOUTS = ("fourier", "laplace")
 class GaussianCopula:
     r"""A Gaussian copula, as a coupling of the norms of a block of frequencies.
 
-    u = Phi(L e) with e standard normal and L the Cholesky factor of a correlation matrix. It is passed as `norms`
-    to features whose blocks have `order` frequencies.
+    u = Phi(L e) with e standard normal and L the Cholesky factor of a correlation matrix, used as `norms` of
+    features whose blocks have `order` frequencies.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class GaussianCopula:
 
     Notes
     -----
-    Pairwise norm coupling is the limit of correlation -1 in each pair, where L has zeros on its diagonal: this
-    family comes arbitrarily close to it without containing it; use `norms="pnc"` for it.
+    Pairwise norm coupling (`norms="pnc"`) is the limit of correlation -1 in each pair, with zeros on the diagonal
+    of L, so it is not in this family.
 
     Cost of a draw: O(order^2) per block.
 
@@ -144,14 +144,14 @@ def learn_copula(
     .. math:: L(\theta) = E \Big[ \Big( \tfrac{1}{N^2} \sum_{ij} (\phi(x_i) \cdot \phi(x_j) - k(x_i, x_j))^2
         \Big)^{1/2} \Big], \qquad L_{ij} = \theta_{ij} / s_i \; (j \le i), \quad \theta_{ii} = 1,
 
-    s_i the norm of row i of theta, which makes any real theta_ij (j < i) a Cholesky factor of a correlation
-    matrix. Each step draws `n_samples` blocks of directions and normal vectors, and Adam follows the gradient
-    through the norms' quantile function (the reparameterisation trick).
+    with s_i the norm of row i of theta, which makes any real theta_ij (j < i) a Cholesky factor of a correlation
+    matrix. Each step draws `n_samples` blocks of directions and normal vectors, and Adam uses the gradient through
+    the quantile function of the norms (the reparameterisation trick).
 
     Parameters
     ----------
     x : array_like, shape (N, d)
-        Training points, d at least 2, not all equal (readout "laplace": not all 0). Judge the features on other
+        Training points, d at least 2, not all equal (readout "laplace": not all 0). Evaluate the features on other
         points.
     kernel : str or StationaryKernel
         "gaussian" with readout "laplace".
@@ -208,7 +208,7 @@ def learn_copula(
     rate = checks.number("learning_rate", learning_rate, low=0, include_low=False)
     rng = np.random.default_rng(checks.seed(seed))
 
-    # Training takes gradients, whatever mode the caller is in.
+    # Training needs gradients, whatever the mode of the caller.
     with torch.inference_mode(False), torch.enable_grad():
         exact = torch.from_numpy(chosen.gram(data, lengthscale=lengthscale))
         scaled = torch.from_numpy(data / lengthscales(lengthscale, d))
@@ -221,7 +221,7 @@ def learn_copula(
                 unit_blocks(directions, n_samples, d, rng)
             )
             error = _gram(scaled, frequencies, positive) - exact
-            # a norm, whose gradient at 0 is 0, where that of a root is not a number
+            # a norm has gradient 0 at 0, where that of a root is not a number
             loss = torch.linalg.vector_norm(error, dim=(1, 2)).mean() / len(data)
             optimiser.zero_grad()
             loss.backward()

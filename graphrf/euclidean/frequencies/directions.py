@@ -20,7 +20,7 @@ def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
     Parameters
     ----------
     n : int
-        How many.
+        Number of matrices.
     dimension : int
         d.
     rng : Generator
@@ -40,7 +40,7 @@ def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
     >>> np.allclose(q @ q.T, np.eye(3))
     True
     """
-    # One matrix at a time: what it becomes must not depend on how many there are.
+    # One matrix at a time, so that it does not depend on their number.
     out = np.empty((n, dimension, dimension))
     for index in range(n):
         q, r = np.linalg.qr(rng.standard_normal((dimension, dimension)))
@@ -67,7 +67,7 @@ def simplex(dimension: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        If d < 2: no simplex of one corner has an angle.
+        If d < 2, since a simplex of one corner has no angle.
 
     Notes
     -----

@@ -25,7 +25,7 @@ from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 from graphrf.euclidean.tensors import floating
 
 SEQUENCES = ("halton", "sobol")
-"""Directions that come as a low-discrepancy sequence of whole frequencies: norms belong to it."""
+"""Directions that are a low-discrepancy sequence of whole frequencies, including norms."""
 
 
 class Frequencies(Protocol):
@@ -44,7 +44,7 @@ class Frequencies(Protocol):
     def project(self, x: Any, out: np.ndarray | None = None) -> Any:
         """x W^T, for points of shape (..., d): an array, in float32 or float64, or a torch tensor.
 
-        For arrays with two axes into `out` if it is given, of the dtype of x and with contiguous rows.
+        With `out`, arrays of two axes are written into it; it has the dtype of x and contiguous rows.
         """
         ...
 
@@ -78,18 +78,18 @@ def draw_frequencies(
     Parameters
     ----------
     n : int
-        m, frequencies. The last block is cut where n is not a multiple of its size.
+        m, frequencies. The last block is cut if n is not a multiple of its size.
     dimension : int
         d.
     kernel : str or StationaryKernel
         A kernel or its name, as for `stationary_kernel`.
     directions : str
     norms : str, NormCoupling or None
-        A coupling of `norm_coupling`. None for "halton" and "sobol", which have norms of their own, and only
-        for these.
+        A coupling of `norm_coupling`. None for "halton" and "sobol", which have their own norms, and only for
+        these.
     antithetic : bool
-        Draw n / 2 frequencies and add their negatives, as the second half of the rows. Use it for positive
-        features: in Fourier features -w repeats w.
+        Draw n / 2 frequencies and add their negatives, as the second half of the rows, for positive features; in
+        Fourier features -w repeats w.
     seed : int, optional
         None draws one. Norms and directions have separate streams, so a seed gives the same directions for all
         couplings of norms.
@@ -101,12 +101,11 @@ def draw_frequencies(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not one of these; if n is odd and `antithetic`; if `norms` cannot be combined with
-        `directions`.
+        If an argument is invalid, n is odd with `antithetic`, or `norms` cannot be combined with `directions`.
 
     Notes
     -----
-    All but the two HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
+    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
     HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
     axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
     factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
@@ -155,7 +154,7 @@ def draw_frequencies(
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
     if directions.startswith("simplex") and size == 1:
-        # scikit-learn asks for the words in brackets.
+        # scikit-learn's tests search for the words in brackets.
         raise ValueError(
             "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use directions='orthogonal'"
         )
@@ -169,7 +168,7 @@ def draw_frequencies(
 
 
 class _Sized:
-    """Base class of objects whose representation is the name of the class with the shape."""
+    """Base class with a representation of class and shape."""
 
     shape: Any
 
@@ -209,7 +208,7 @@ class DenseFrequencies(_Sized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FastFrequencies(_Sized):
-    """Blocks D S H D_1 H D_2 H D_3, known by their signs and norms: O(m) memory, O(m log d) time a point."""
+    """Blocks D S H D_1 H D_2 H D_3, stored as signs and norms: O(m) memory, O(m log d) time a point."""
 
     signs: np.ndarray
     norms: np.ndarray
@@ -283,7 +282,7 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
 def _sequence(
     directions: str, n: int, dimension: int, kernel: StationaryKernel, rng: np.random.Generator
 ) -> np.ndarray:
-    """The first n points of a scrambled sequence as frequencies; unscrambled, the first would be infinite."""
+    """The first n points of a scrambled sequence as frequencies; the first unscrambled one would be infinite."""
     columns = dimension if kernel.nu is None else dimension + 1
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:

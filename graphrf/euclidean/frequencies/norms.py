@@ -29,7 +29,7 @@ class NormCoupling(Protocol):
 
 
 class _Named:
-    """A coupling known by its name, so that it prints and compares well."""
+    """A named coupling, with a readable representation."""
 
     def __init__(self, name: str, draw: Callable[[int, int, np.random.Generator], np.ndarray]) -> None:
         self.name = name
@@ -94,7 +94,7 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     Raises
     ------
     TypeError, ValueError
-        If it is neither.
+        If it is neither a name nor a coupling.
 
     Notes
     -----
@@ -113,7 +113,7 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
 
 
 def block_uniforms(norms: Any, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Uniforms of a coupling, checked: a coupling may come from outside."""
+    """Uniforms of a coupling, validated, since it may be the user's."""
     u = np.asarray(norm_coupling(norms).uniforms(n_blocks, size, rng), dtype=np.float64)
     if u.shape != (n_blocks, size):
         raise checks.value_error(

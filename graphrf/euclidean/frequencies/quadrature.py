@@ -11,14 +11,14 @@ from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 
 RULES = ("gauss-hermite", "gauss-legendre", "simpson")
-# A rule: from a number of nodes to nodes w and weights v, both of shape (n_nodes,), with
-# integral of f(w) dw over the line = sum_i v_i f(w_i), nearly.
+# A rule: from a number of nodes to nodes w and weights v, both of shape (n_nodes,), such that the integral of f(w)
+# dw over the line is approximately sum_i v_i f(w_i).
 Rule = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 # Limits of a product rule; 2^20 columns of float64 take 8 MiB for each point.
 MAX_DIMENSION = 4
 _MOST_NODES = 2**20
-# P(|w| > cutoff) in one dimension, where Simpson's and Filon's rules end by default.
+# P(|w| > cutoff) in one dimension at the default end of Simpson's and Filon's rules.
 _TAIL = 1e-4
 
 
@@ -44,7 +44,7 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     TypeError, ValueError
-        If `n_nodes` is not an integer, or below 1.
+        If `n_nodes` is not an integer, or is below 1.
 
     Notes
     -----
@@ -86,28 +86,12 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
         w_i = tan(pi xi_i / 2),    v_i = (pi / 2) alpha_i (1 + w_i^2).
 
-    Parameters
-    ----------
-    n_nodes : int
-        At least 1.
-
-    Returns
-    -------
-    nodes, weights : ndarray of float64, shape (n_nodes,)
-        Nodes in increasing order, symmetric about 0; positive weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_nodes` is not an integer, or below 1.
+    Parameters, Returns and Raises: see `gauss_hermite`.
 
     Notes
     -----
     The normal density is not integrated exactly: the weights v_i p(w_i) sum to 1.078 for 5 nodes and to 1.0002 for
-    20. The map has a scale of its own: for a normal density with standard deviation 1/0.7 the sums are 0.949 and
-    0.9997.
-
-    Cost: O(n_nodes^2) time.
+    20; with standard deviation 1/0.7, to 0.949 and 0.9997. Cost: O(n_nodes^2) time.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.2. 1/cos^2 is
     1 + tan^2. Its T maps [-1, 1] to the line.
@@ -133,17 +117,9 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     n_nodes : int
         An odd number of at least 3: 2 L + 1 nodes for L pairs of intervals.
     max_frequency : float
-        Where the integral is cut off, greater than 0.
+        End of the interval, greater than 0.
 
-    Returns
-    -------
-    nodes, weights : ndarray of float64, shape (n_nodes,)
-        Nodes in increasing order, symmetric about 0; positive weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_nodes` is even, no integer or below 3, or `max_frequency` is not positive.
+    Returns and Raises: see `gauss_hermite`; ValueError also if `n_nodes` is even.
 
     Notes
     -----
@@ -170,7 +146,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def spectral_cutoff(kernel: StationaryKernel) -> float:
-    """The frequency that |w| in one dimension exceeds with probability 1e-4, in units of 1 / lengthscale."""
+    """The frequency that |w| exceeds in one dimension with probability 1e-4, in units of 1 / lengthscale."""
     return float(kernel.norm_quantile(np.array(1 - _TAIL), 1))
 
 
@@ -182,7 +158,7 @@ def spectral_rule(
     kernel: str | StationaryKernel = "gaussian",
     normalize: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Frequencies and weights with k(x - x') = sum_i a_i cos(w_i . (x - x')), nearly, for lengthscale 1.
+    r"""Frequencies and weights with k(x - x') approximately sum_i a_i cos(w_i . (x - x')), for lengthscale 1.
 
     The nodes are the Cartesian product of a rule with itself; the weight of a node is the product of the rule's
     weights times the kernel's spectral density p in R^d. As the cosine is even, one node of each pair +-w is
@@ -207,13 +183,13 @@ def spectral_rule(
     frequencies : ndarray of float64, shape (m, d)
         Half of the product's nodes; m is about n_nodes^d / 2. Where n_nodes is odd the first is 0.
     weights : ndarray of float64, shape (m,)
-        Greater than 0. Nodes whose weight underflows to 0 are left out.
+        Greater than 0. Nodes whose weight underflows to 0 are omitted.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not of the kind or in the range above, if there would be more than 2^20 nodes, or if a
-        given rule has nodes that are not symmetric about 0 or weights that are not positive.
+        If an argument is of another type or out of range, if there would be more than 2^20 nodes, or if a given
+        rule has nodes that are not symmetric about 0 or weights that are not positive.
 
     Notes
     -----
@@ -263,7 +239,7 @@ def spectral_rule(
 def step(
     n_nodes: int, *, rule: str | Rule = "gauss-hermite", kernel: str | StationaryKernel = "gaussian"
 ) -> float | None:
-    """h if the nodes of a rule are equidistant, so that what they approximate has period 2 pi / h; else None.
+    """The distance h of the nodes of a rule if they are equidistant, with period 2 pi / h; else None.
 
     Parameters
     ----------
@@ -311,7 +287,7 @@ def _line_rule(rule: str | Rule, n_nodes: int, spectrum: StationaryKernel) -> tu
 
 
 def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> None:
-    """Refuse a rule that gives no features."""
+    """Raise an error for a rule that is not symmetric and positive."""
     if nodes.shape != (n_nodes,) or weights.shape != (n_nodes,):
         raise checks.value_error(
             "rule",

@@ -12,15 +12,15 @@ from torch import Tensor
 
 Point = dict[str, np.ndarray]
 Objective = Callable[[dict[str, Tensor]], float]
-"""Returns the value at float64 tensors, and leaves the gradient in `.grad` of those that need one."""
+"""Returns the value at float64 tensors, and sets `.grad` of those that require a gradient."""
 
-# Where the optimiser stops: at so small a share of the objective gained by a step, or so small a slope.
+# Tolerances of the optimiser: relative gain of a step, and gradient.
 _FLAT, _LEVEL = 1e-7, 1e-3
-# What the optimiser is told where a matrix cannot be factored.
+# Value of the objective if a matrix cannot be factored.
 _IMPOSSIBLE = -1e25
 
 
-class Maximum(NamedTuple):
+class Ascent(NamedTuple):
     """Final point of a gradient ascent.
 
     Attributes
@@ -28,7 +28,7 @@ class Maximum(NamedTuple):
     point : dict of ndarray
     value : float
     converged : bool
-        Whether the optimiser reports convergence.
+        True if the optimiser reports convergence.
     """
 
     point: Point
@@ -38,11 +38,11 @@ class Maximum(NamedTuple):
 
 def ascend(
     objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
-) -> Maximum:
-    """Climb from `start`; every array in it moves, those named in `bounds` between (low, high)."""
+) -> Ascent:
+    """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low, high)."""
     shapes = {name: value.shape for name, value in start.items()}
     if not shapes or max_iterations == 0:
-        return Maximum(start, value_at(objective, start), True)
+        return Ascent(start, value_at(objective, start), True)
 
     def unpacked(vector: np.ndarray) -> Point:
         parts, first = {}, 0
@@ -73,11 +73,11 @@ def ascend(
         negative, np.concatenate([value.ravel() for value in start.values()]), jac=True, method="L-BFGS-B",
         bounds=limits, options={"maxiter": max_iterations, "ftol": _FLAT, "gtol": _LEVEL},
     )  # fmt: skip
-    return Maximum(unpacked(found.x), -float(found.fun), bool(found.success))
+    return Ascent(unpacked(found.x), -float(found.fun), bool(found.success))
 
 
 def value_at(objective: Objective, point: Point) -> float:
-    """The objective without its gradient; -1e25 where it cannot be computed."""
+    """The objective without its gradient; -1e25 if it cannot be computed."""
     try:
         value = objective({name: torch.tensor(array) for name, array in point.items()})
     except torch.linalg.LinAlgError:

@@ -10,7 +10,7 @@ from scipy.linalg import eigh, svd
 from graphrf._base import checks
 from graphrf.gp.metrics import kl_divergence
 
-# Eigenvalues this share of the largest below 0 are rounding: a posterior is a difference of larger matrices.
+# Negative eigenvalues above minus this share of the largest are rounding errors of differences of larger matrices.
 _ROUNDING = 1e-8
 
 
@@ -37,8 +37,8 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
     Raises
     ------
     TypeError, ValueError
-        For shapes that differ, entries that are not finite, or a covariance that with the jitter is not symmetric
-        positive definite to rounding.
+        If shapes differ, entries are not finite, or a covariance plus the jitter is not symmetric positive
+        definite up to rounding.
 
     Notes
     -----
@@ -79,16 +79,15 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
     Raises
     ------
     ValueError
-        For shapes that differ, entries that are not finite, or a covariance that is not symmetric or has a
-        negative eigenvalue beyond that.
+        If shapes differ, entries are not finite, or a covariance is not symmetric or has a negative eigenvalue
+        below that.
 
     Notes
     -----
-    With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
-    the polar factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative; the traces
-    would lose what they share. Eigenvalues up to k 2^-52 of the largest are rounding, as in
-    `numpy.linalg.matrix_rank`: their roots, which count here, would be 1e-8 of the largest root. About 20 k^3
-    operations.
+    With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by the polar
+    factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative and has no cancellation.
+    Eigenvalues up to k 2^-52 of the largest are rounding errors, as in `numpy.linalg.matrix_rank`: their roots
+    would be 1e-8 of the largest root. About 20 k^3 operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in
     Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
@@ -108,7 +107,7 @@ def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
 
 
 def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the symmetric covariance of one distribution, as finite arrays that fit."""
+    """The mean and the symmetric covariance of one distribution, as finite arrays of matching shapes."""
     mean = checks.finite(f"mean{which}", checks.array(f"mean{which}", mean, np.float64))
     covariance = checks.finite(f"cov{which}", checks.array(f"cov{which}", covariance, np.float64))
     if mean.ndim != 1 or mean.size == 0:
@@ -123,7 +122,7 @@ def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _root(name: str, covariance: np.ndarray) -> np.ndarray:
-    """R with R R^T the covariance; what rounding makes of its eigenvalues 0 is 0 in R."""
+    """R with R R^T the covariance, without eigenvalues at the level of rounding."""
     values, vectors = eigh(covariance)
     if values[0] < -_ROUNDING * values[-1]:
         raise checks.value_error(

@@ -27,7 +27,7 @@ from graphrf._base import checks
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
-from graphrf.euclidean.paired import paired
+from graphrf.euclidean.tensors import paired
 
 
 class RandomFeatureKernel(gpytorch.kernels.Kernel):

@@ -18,7 +18,7 @@ from graphrf.euclidean.gp.observed import (
 from graphrf.euclidean.kernels import StationaryKernel
 
 
-class Moments(NamedTuple):
+class ProcessMoments(NamedTuple):
     """A normal distribution.
 
     Attributes
@@ -40,7 +40,7 @@ def exact_moments(
     noise: Any,
     lengthscale: Any = 1.0,
     output_scale: float = 1.0,
-) -> Moments:
+) -> ProcessMoments:
     r"""Mean and covariance of the exact posterior of f at `x_new`, without noise.
 
     .. math:: \mu = K_* (K + \mathrm{diag}(noise))^{-1} y, \quad
@@ -54,13 +54,13 @@ def exact_moments(
 
     Returns
     -------
-    Moments
+    ProcessMoments
         For noisy values add the noise variance to the diagonal of the covariance.
 
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value, or a kernel matrix plus noise that is numerically singular.
+        If input has a wrong type, shape or value, or the kernel matrix plus noise is numerically singular.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def exact_moments(
     x_new = query_points("x_new", x_new, x.shape[1])
     cross = process.cross(x_new)
     half = process.solver.half(cross.T)
-    return Moments(half.T @ process.solver.half(y), process.cross(x_new, x_new) - half.T @ half)
+    return ProcessMoments(half.T @ process.solver.half(y), process.cross(x_new, x_new) - half.T @ half)
 
 
 def decoupled_moments(
@@ -92,7 +92,7 @@ def decoupled_moments(
     noise: Any,
     lengthscale: Any = 1.0,
     output_scale: float = 1.0,
-) -> Moments:
+) -> ProcessMoments:
     r"""Mean and covariance of the distribution of `decoupled_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad
@@ -107,7 +107,7 @@ def decoupled_moments(
 
     Returns
     -------
-    Moments
+    ProcessMoments
         The mean is that of `exact_moments`.
 
     Raises
@@ -120,7 +120,7 @@ def decoupled_moments(
     Cost: O(n^3 + n^2 q + (n + q) q D) time.
 
     Source: Eq. A.6 of "Numerical methods for improved decoupled sampling of Gaussian processes", for noisy values.
-    Its cross term, printed twice alike, is one term and its transpose; as a square the covariance keeps no
+    Its cross term, printed twice alike, is one term and its transpose; computed as a square, the covariance has no
     negative eigenvalues.
 
     Examples
@@ -143,7 +143,7 @@ def decoupled_moments(
 
 def weight_space_moments(
     features: Transformer, x: Any, y: Any, x_new: Any, *, noise: Any, output_scale: float = 1.0
-) -> Moments:
+) -> ProcessMoments:
     r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
@@ -157,8 +157,8 @@ def weight_space_moments(
 
     Returns
     -------
-    Moments
-        The covariance has rank D at most.
+    ProcessMoments
+        The covariance has at most rank D.
 
     Raises
     ------
@@ -167,9 +167,8 @@ def weight_space_moments(
 
     Notes
     -----
-    The covariance is computed as the sum of squares of `decoupled_moments`, which here is the same.
-
-    Cost: O(n^3 + n^2 (q + D) + n q (q + D)) time.
+    The covariance is computed as the equal sum of squares of `decoupled_moments`. Cost:
+    O(n^3 + n^2 (q + D) + n q (q + D)) time.
 
     Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 
@@ -179,7 +178,7 @@ def weight_space_moments(
     >>> from types import SimpleNamespace
     >>> line = SimpleNamespace(transform=lambda x: x)
     >>> weight_space_moments(line, [[1.0]], [1.0], [[2.0]], noise=1.0)  # w ~ N(1/2, 1/2)
-    Moments(mean=array([1.]), covariance=array([[2.]]))
+    ProcessMoments(mean=array([1.]), covariance=array([[2.]]))
     """
     x, y, noise = observations(x, y, noise)
     x_new, scale = query_points("x_new", x_new, x.shape[1]), output_variance(output_scale)
@@ -188,7 +187,9 @@ def weight_space_moments(
     return _moved(phi, phi_new, solver.solve(phi @ phi_new.T).value.T, y, noise)
 
 
-def _moved(phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray) -> Moments:
+def _moved(
+    phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray
+) -> ProcessMoments:
     """Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its sign."""
     spread = phi_new - update @ phi
-    return Moments(update @ y, spread @ spread.T + (update * noise) @ update.T)
+    return ProcessMoments(update @ y, spread @ spread.T + (update * noise) @ update.T)

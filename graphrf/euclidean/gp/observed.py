@@ -1,4 +1,4 @@
-"""A Gaussian process on R^d at its observed points: checked input, covariances, features that fit, a solver."""
+"""A Gaussian process on R^d at its observed points: validation, covariances, features and a solver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf.euclidean.kernels import KERNELS, StationaryKernel, lengthscales, points, stationary_kernel
 from graphrf.operators.solvers import CholeskySolver
 
-# A variance given all other values below this share (times their number) of the largest variance is rounding.
+# Conditional variances below this share (times the number of values) of the largest variance are rounding errors.
 _SINGULAR = 16 * np.finfo(np.float64).eps
 
 
@@ -35,7 +35,7 @@ class Process:
     solver: CholeskySolver
 
     def cross(self, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-        """Covariance of f at `a` and at `b`, the observed points if left out."""
+        """Covariance of f at `a` and at `b`, by default the observed points."""
         b = self.x if b is None else b
         return self.output_scale * self.kernel.gram(a, b, lengthscale=self.lengthscale)
 
@@ -46,7 +46,7 @@ class Process:
 
 
 def make_process(kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any, output_scale: Any) -> Process:
-    """The process of a kernel by its name, at checked points with checked noise."""
+    """The process of a kernel, at validated points with validated noise."""
     law, scale = stationary_kernel(kernel), output_variance(output_scale)
     lengthscale = lengthscales(lengthscale, x.shape[1])
     gram = scale * law.gram(x, lengthscale=lengthscale)
@@ -54,12 +54,12 @@ def make_process(kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any
 
 
 def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskySolver:
-    """The solver of gram + diag(noise); a `ValueError` where that is numerically singular."""
+    """The solver of gram + diag(noise); ValueError if that is numerically singular."""
     matrix = gram + np.diag(noise)
     least = _SINGULAR * len(matrix) * matrix.diagonal().max()
     try:
         solver = CholeskySolver(matrix)
-        # Some values may follow from the others but for rounding, which the factor's success does not tell.
+        # Some values may follow from the others up to rounding, although the factorisation succeeds.
         singular = noise.min() < least and bool((solver.inverse_diagonal * least > 1).any())
     except np.linalg.LinAlgError:
         singular = True
@@ -75,7 +75,7 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
 def observations(
     x: Any, y: Any, noise: Any, n_samples: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points (n, d), values (n,) or, where draws may have their own, (1 or n_samples, n), and variances (n,)."""
+    """Points (n, d), values (n,) or, if draws may have their own, (1 or n_samples, n), and variances (n,)."""
     x = points("x", x)
     size = len(x)
     if size == 0:
@@ -134,10 +134,10 @@ def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np
 
 
 def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndarray, dimension: int) -> None:
-    """Refuse features that say they are of another kernel: their draws would be wrong without a word."""
-    # What a map was fitted with; its settings may have been changed since.
+    """Raise an error for features of another kernel, whose draws would be wrong."""
+    # Fitted attributes first, since settings may have changed after the fit.
     theirs: Any = getattr(features, "kernel_", getattr(features, "kernel", None))
-    # Other libraries' names of kernels say nothing here.
+    # Names of kernels in other libraries are ignored.
     known = isinstance(theirs, StationaryKernel) or (isinstance(theirs, str) and theirs in KERNELS)
     if known and stationary_kernel(theirs).nu != kernel.nu:
         raise checks.value_error(

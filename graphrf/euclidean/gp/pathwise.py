@@ -26,25 +26,25 @@ from graphrf.gp.posterior.pathwise import PosteriorDraws, condition, draw_normal
 
 
 class _Basis(Protocol):
-    """Functions of R^d that a draw is a sum of."""
+    """Functions of R^d whose linear combinations are the draws."""
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Their values at points of shape (q, d), one function a column."""
+        """Values of the functions at points of shape (q, d), one function a column."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class FunctionDraws:
-    """Draws from a posterior, each a function on R^d that can be evaluated anywhere, now or later.
+    """Draws from a posterior, each a function on R^d that can be evaluated anywhere.
 
     Made by `decoupled_draws` and `weight_space_draws`.
 
     Attributes
     ----------
     draws : PosteriorDraws
-        Coefficients of the draws, shape (number of functions, s, 1), and how the solve ended.
+        Coefficients of the draws, shape (number of functions, s, 1), and the result of the solver.
     basis : object
-        The functions that the coefficients belong to.
+        The functions of these coefficients.
     dimension : int
         d.
     seed : int
@@ -67,7 +67,7 @@ class FunctionDraws:
         for decoupled draws their kernel with the n observed ones, and one product with s columns.
         """
         x = query_points("x", x, self.dimension)
-        if len(x) == 0:  # which scikit-learn's transformers refuse
+        if len(x) == 0:  # scikit-learn's transformers refuse empty input
             return np.empty((self.draws.coefficients.shape[1], 0))
         return np.ascontiguousarray(self.draws.at(_DenseFactor(self.basis.values(x)))[:, :, 0].T)
 
@@ -89,17 +89,17 @@ def decoupled_draws(
     .. math:: f(\cdot) = \phi(\cdot)^\top w + k(\cdot, X) (K + \mathrm{diag}(noise))^{-1}
               (y - \Phi w - \varepsilon), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
-    The mean is that of the exact posterior whatever the features. The covariance is exact where
-    k(x, y) = phi(x) . phi(y), and otherwise the one that `decoupled_moments` returns.
+    The mean is that of the exact posterior for any features. The covariance is exact where
+    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`.
 
     Parameters
     ----------
     features : fitted transformer
         phi, for the same kernel and lengthscale: `transform` maps (n, d) points to (n, D) features.
     kernel : str or StationaryKernel
-        k with k(x, x) = 1, as `stationary_kernel` takes it.
+        k with k(x, x) = 1, as for `stationary_kernel`.
     x : array_like, shape (n, d)
-        Observed points; of a sparse Gaussian process, the inducing points.
+        Observed points, or inducing points of a sparse Gaussian process.
     y : array_like, shape (n,) or (n_samples, n)
         Observed values, or one vector for each draw: values u ~ q(u) of a sparse Gaussian process at its inducing
         points, with `noise=0`.
@@ -121,8 +121,8 @@ def decoupled_draws(
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value; features of another kernel or lengthscale, where they name
-        theirs; a kernel matrix plus noise that is numerically singular.
+        If input has a wrong type, shape or value, features name another kernel or lengthscale, or the kernel
+        matrix plus noise is numerically singular.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def decoupled_draws(
     `graphrf.gp.posterior.pathwise.condition`.
 
     Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of the q points.
-    Memory: n^2 + (n + D) s numbers, a few times over. The first draws do not depend on how many follow.
+    Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the number of draws.
 
     Source: Eqs. A.4 (`noise=0`, y = u) and A.5 of "Numerical methods for improved decoupled sampling of Gaussian
     processes", after Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions
@@ -138,8 +138,8 @@ def decoupled_draws(
 
     Examples
     --------
-    The features (cos x, sin x) have the kernel cos(x - y) and know little of the Gaussian one. The mean is right
-    even so.
+    The features (cos x, sin x) have the kernel cos(x - y) and approximate the Gaussian one badly, but the mean is
+    right:
 
     >>> import numpy as np
     >>> from types import SimpleNamespace
@@ -163,7 +163,7 @@ def decoupled_draws(
     size, width = phi.shape
     rng = np.random.default_rng(seed)
     weights, errors = draw_normals(width, size, noise, n_samples=n_samples, outputs=1, rng=rng)
-    # The prior draw has no part in the functions k(., x_i) yet.
+    # The prior draw has no component in the functions k(., x_i).
     prior = np.concatenate([weights[:, :, 0], np.zeros((size, n_samples))])
     rows = _ObservedFactor(np.hstack([phi, process.gram]))
     coefficients, solution = condition(rows, process.solver.solve, prior, y.T - errors[:, :, 0])
@@ -190,7 +190,7 @@ def weight_space_draws(
               (y - \Phi w - \varepsilon) \big), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
     For comparison with `decoupled_draws`: D functions cannot both follow many observations and keep the prior's
-    variance away from them (variance starvation), and the mean is not the exact one.
+    variance away from them (variance starvation), and the mean is not exact.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def weight_space_draws(
     Raises
     ------
     TypeError, ValueError
-        For input of the wrong kind, shape or value, or Phi Phi^T plus noise numerically singular.
+        If input has a wrong type, shape or value, or Phi Phi^T plus noise is numerically singular.
 
     Notes
     -----
@@ -218,7 +218,7 @@ def weight_space_draws(
     >>> from types import SimpleNamespace
     >>> features = SimpleNamespace(transform=lambda x: np.hstack([np.cos(x), np.sin(x)]))
     >>> draws = weight_space_draws(features, [[0.0]], [1.0], noise=0.0, n_samples=3, seed=0)
-    >>> draws.at([[0.0], [2 * np.pi]]).round(12)  # what was observed returns with the features' period
+    >>> draws.at([[0.0], [2 * np.pi]]).round(12)  # the observation repeats with the features' period
     array([[1., 1.],
            [1., 1.],
            [1., 1.]])
@@ -253,10 +253,10 @@ class _DenseFactor:
 
 
 class _ObservedFactor(_DenseFactor):
-    """Rows [Phi, K] of the n observed points, whose transpose is taken among the functions k(., x_i).
+    """Rows [Phi, K] of the n observed points, whose transpose is expressed in the functions k(., x_i).
 
-    Where K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Here these functions are
-    at hand, so the coefficients are y itself, and none in phi.
+    If K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Since the basis contains
+    these functions, the coefficients are y itself, and 0 for phi.
     """
 
     def apply_t(self, y: np.ndarray) -> np.ndarray:

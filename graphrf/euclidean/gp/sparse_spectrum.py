@@ -10,11 +10,11 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Maximum, Point, ascend
-from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
+from graphrf.euclidean.gp.ascent import Ascent, Point, ascend
+from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import DualPosterior, PrimalPosterior, block_sums, total_sums
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.paired import paired
+from graphrf.euclidean.tensors import paired
 
 FREQUENCIES = ("fixed", "trained")
 
@@ -35,11 +35,11 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         m; there are 2m features.
     kernel : {"gaussian", "matern12", "matern32", "matern52", "laplace"}
     directions, norms : optional
-        How frequencies are coupled, as for `FourierFeatures`; "halton" and "sobol" need norms=None.
+        Coupling of frequencies, as for `FourierFeatures`; "halton" and "sobol" need norms=None.
     frequencies : {"fixed", "trained"}
         "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained": W maximises the
-        likelihood too, as in the paper. That is a model of its own, with m d more parameters: it fits better
-        with few frequencies, and overfits with many (standard deviations become too small).
+        likelihood too, as in the paper: a model with m d more parameters, which fits better with few frequencies
+        and overfits with many (standard deviations become too small).
     lengthscale : {"ard", "shared"}, float or array_like of shape (d,)
         One trained for each coordinate, one trained for all, or fixed.
     output_scale, noise : float, optional
@@ -48,8 +48,8 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         The constant c is a generalised least-squares estimate for each output, profiled out in training and
         treated as known afterwards: standard deviations exclude its uncertainty.
     n_starts : int
-        Number of optimisations, of which the best is kept. The first begins at the best of a grid, the others at
-        random multiples of its lengthscales, and with frequencies drawn anew where they are trained.
+        Number of optimisations; the best is kept. The first starts at the best point of a grid, the others at
+        random multiples of its lengthscales, with new frequencies if these are trained.
     max_iterations : int
         Maximum number of L-BFGS iterations per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
@@ -67,17 +67,17 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     log_marginal_likelihood_ : float
         Summed over outputs.
     converged_ : bool
-        Whether the optimiser reached its tolerance.
+        True if the optimiser reached its tolerance.
     seed_, n_features_in_ : int
 
     Notes
     -----
     An evaluation of the likelihood with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of
     rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). torch, float64; on another number of
-    torch's threads the result is the same to rounding.
+    torch's threads the result is the same up to rounding.
 
-    With fewer frequencies than the kernel needs over the range of X, the function is too stiff away from the data:
-    features repeat and standard deviations shrink there. Compare with twice as many frequencies.
+    With fewer frequencies than the kernel needs over the range of X, features repeat and standard deviations
+    become too small away from the data. Compare with twice as many frequencies.
 
     Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
     "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
@@ -129,14 +129,14 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return checks.choice("frequencies", self.frequencies, FREQUENCIES) == "trained"
 
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
         if self.frequencies == "fixed":
             return found
         return ascend(self.evidence(data), found.point, self._bounds(data), steps)
 
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         given, constant = self._hyperparameters(tensors(point), data), self.mean == "constant"
-        basis = _Basis(given.lengthscale, torch.tensor(point["frequencies"]))
+        basis = _CosineBasis(given.lengthscale, torch.tensor(point["frequencies"]))
         k = 2 * self._m
         if data.x.shape[0] < k:
             dual = DualPosterior(basis(data.x), data.sides, given.scale, given.noise, constant)
@@ -145,7 +145,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         return _WeightSpace(basis, PrimalPosterior(sums, given.scale, given.noise, constant))
 
 
-class _Basis(NamedTuple):
+class _CosineBasis(NamedTuple):
     """The features of known hyperparameters."""
 
     lengthscale: Tensor
@@ -156,9 +156,9 @@ class _Basis(NamedTuple):
 
 
 class _WeightSpace:
-    """Functions with the posterior's weights."""
+    """Functions with random weights from the posterior."""
 
-    def __init__(self, basis: _Basis, posterior: PrimalPosterior | DualPosterior) -> None:
+    def __init__(self, basis: _CosineBasis, posterior: PrimalPosterior | DualPosterior) -> None:
         self._basis, self._posterior = basis, posterior
         self.constant = posterior.constant
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from graphrf.euclidean.frequencies.norms import NormCoupling
-from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
-from graphrf.euclidean.gp.weight_regressor import Observed, Posterior, WeightSpaceRegressor, tensors
+from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
+from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
 from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
 
-# Deviations of the frequencies that the ascent may begin with: the best is taken.
+# Initial standard deviations of the frequencies; the best one is used.
 _DEVIATIONS = (0.05, 0.2, 0.5)
 
 
@@ -25,9 +25,9 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
               \varepsilon \sim N(0, \sigma^2),
 
     with the features of `SparseSpectrumGPRegressor`, about an anchor z_i for each frequency: cosines and sines of
-    w_i . (x - z_i) / l. The distribution of their weights is isotropic, so a pair is a cosine of Rayleigh
-    amplitude and uniform phase, and the prior is the same for all anchors. The posterior is approximated by q(W)
-    q(a), q(W) = prod_i N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for it. Maximised is
+    w_i . (x - z_i) / l. The distribution of their weights is isotropic, so the prior is the same for all anchors.
+    The posterior is approximated by q(W) q(a), q(W) = prod_i N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for
+    it, by maximising
 
     .. math:: L = \log N(y; c, A) \big|_{\Phi^\top \Phi \to E_q \Phi^\top \Phi, \; \Phi \to E_q \Phi}
               - \sum_i \mathrm{KL}(q(w_i) \| N(0, I_d)),
@@ -56,11 +56,8 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
 
     Attributes
     ----------
-    lengthscale_ : float or ndarray, shape (d,)
-    output_scale_, noise_ : float
-        Variances, in units of y squared.
-    mean_ : float, or ndarray of shape (p,) for several outputs
-        The constant c.
+    lengthscale_, output_scale_, noise_, mean_
+        See `SparseSpectrumGPRegressor`.
     frequencies_, deviations_ : ndarray, shape (m, d)
         mu and sigma, at lengthscale 1.
     anchors_ : ndarray, shape (m, d)
@@ -68,7 +65,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     lower_bound_ : float
         L, summed over outputs.
     converged_ : bool
-        Whether the optimiser reached its tolerance.
+        True if the optimiser reached its tolerance.
     seed_, n_features_in_ : int
 
     Notes
@@ -80,8 +77,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     An evaluation of the bound with its gradient takes O(n m^2 + m^3 + n m d) time and O(m^2) memory.
 
     Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by representing
-    uncertainty in frequency inputs", with optimal weights. There phases are uniform on learned intervals; here
-    they belong to the weights, whose distribution is optimal.
+    uncertainty in frequency inputs", with optimal weights, which replace its phases on learned intervals.
 
     Examples
     --------
@@ -130,7 +126,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return True
 
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
         """Maximise the bound from the drawn frequencies, with anchors at observations."""
         bound, n = self.bound(data), data.x.shape[0]
         anchors = data.x.numpy()[rng.choice(n, self._m, replace=self._m > n)]
@@ -157,7 +153,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
 
         return objective
 
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         values = tensors(point)
         given = self._hyperparameters(values, data)
         basis = UncertainBasis.of(given.lengthscale, values)

@@ -16,15 +16,15 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
-from graphrf.euclidean.gp.ascent import Maximum, Objective, Point, ascend, value_at
+from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
 from graphrf.euclidean.kernels import lengthscales
-from graphrf.euclidean.paired import paired
+from graphrf.euclidean.tensors import paired
 
 LENGTHSCALES = ("ard", "shared")
 MEANS = ("constant", "zero")
 
-# Lengthscales are sought within these multiples of the deviations of X, scale and noise of the variance of y.
+# Ranges of lengthscales as multiples of the deviations of X, and of scale and noise as those of the variance of y.
 _LENGTHSCALE_RANGE = (1e-2, 1e3)
 _SCALE_RANGE = (1e-3, 1e3)
 _NOISE_RANGE = (1e-6, 10.0)
@@ -32,17 +32,17 @@ _GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5)
 
 
-# Between these, squares of the largest entries of X and y, and of deviations of 1e-10 of them, are in range.
+# In this range, squares of the largest entries of X and y, and of 1e-10 of them, are normal numbers.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 class Observed(NamedTuple):
-    """Training data in units of their own.
+    """Training data in their own units.
 
     Attributes
     ----------
     x : Tensor, shape (n, d)
-        About the means of the columns: kernels see differences only, and small numbers have more digits.
+        Centred, since kernels depend on differences only and small numbers have more digits.
     sides : Tensor, shape (n, 1 + p)
         [1, (y - offset) / unit].
     centre, spread : ndarray, shape (d,)
@@ -59,7 +59,7 @@ class Observed(NamedTuple):
     unit: float
 
 
-class Hyperparameters(NamedTuple):
+class WeightHyperparameters(NamedTuple):
     """Lengthscales of shape () or (d,), output scale and noise variance, in units of `Observed.unit`."""
 
     lengthscale: Tensor
@@ -67,13 +67,13 @@ class Hyperparameters(NamedTuple):
     noise: Tensor
 
 
-class Posterior(Protocol):
+class WeightPosterior(Protocol):
     """Posterior of a fitted regressor, in units of `Observed.unit`."""
 
     constant: Tensor
 
     def mean(self, x: Tensor) -> Tensor:
-        """Without the constant, shape (q, p)."""
+        """Posterior mean without the constant, shape (q, p)."""
         ...
 
     def variances(self, x: Tensor) -> Tensor:
@@ -108,16 +108,16 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     max_iterations: int
     seed: int | None
 
-    # The attribute that holds what was maximised.
+    # The attribute with the maximum of the objective.
     _objective_name: str
 
     @abstractmethod
-    def _refined(self, found: Maximum, data: Observed, rng: np.random.Generator, steps: int) -> Maximum:
-        """Train all parameters of the model, from the maximum `found` with fixed frequencies."""
+    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
+        """Train all parameters of the model from the maximum `found` for fixed frequencies."""
 
     @abstractmethod
-    def _posterior_at(self, data: Observed, point: Point) -> Posterior:
-        """The posterior for known hyperparameters; sets what the subclass alone has fitted."""
+    def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
+        """The posterior for known hyperparameters; sets further fitted attributes of the subclass."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the hyperparameters and condition on the observations.
@@ -126,7 +126,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array_like, shape (n, d)
         y : array_like, shape (n,) or (n, p)
-            Several outputs share all hyperparameters but the mean: scale them alike first.
+            Several outputs share all hyperparameters except the mean: scale them alike first.
 
         Returns
         -------
@@ -135,13 +135,13 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            For settings out of range, X or y that are not finite, or of different lengths; if y, or a column of X,
-            is not 0 and its largest entry is below 1e-140 or above 1e140.
+            If settings are out of range, X or y are not finite or have different lengths, or the largest entry of
+            y or of a column of X is below 1e-140 (but not 0) or above 1e140.
 
         Warns
         -----
         UserWarning
-            If y is constant, so that no variance can be learned; nothing is trained then.
+            If y is constant: no variance can be learned, and nothing is trained.
         """
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)
         checks.choice("mean", self.mean, MEANS)
@@ -156,8 +156,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         fresh = self._check_settings()
         X, y = validate_data(
             self,
-            checks.plain("X", X),
-            checks.plain("y", y),
+            checks.to_array_like("X", X),
+            checks.to_array_like("y", y),
             multi_output=True,
             y_numeric=True,
             dtype=np.float64,
@@ -168,10 +168,10 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
-        # Training takes gradients, whatever mode the caller is in.
+        # Training needs gradients, whatever the mode of the caller.
         with torch.inference_mode(False), torch.enable_grad():
             data, varies = self._observed(X, y.reshape(X.shape[0], -1))
-            # where y is constant, nothing but the start
+            # for a constant y only the start is evaluated
             effort = (self.n_starts, self.max_iterations) if varies else (1, 0)
             found = self._search(data, seed, fresh, *effort)
             self._posterior = self._posterior_at(data, found.point)
@@ -227,7 +227,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior, by draws of its weights.
 
-        A draw is one function on R^d, fixed by the seed and the draw's number, whatever the points.
+        A draw is one function on R^d, determined by the seed and the draw's number, whatever the points.
 
         Parameters
         ----------
@@ -250,10 +250,10 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def _check_settings(self) -> bool:
-        """Check the settings of the subclass alone; whether every ascent draws frequencies of its own."""
+        """Validate the settings of the subclass; True if every ascent draws its own frequencies."""
 
     def _observed(self, x: np.ndarray, y: np.ndarray) -> tuple[Observed, bool]:
-        """The data, and whether y varies about its mean."""
+        """The data, and True if y varies about its mean."""
         centre, spread = x.mean(0), x.std(0)
         offset = y.mean(0) if self.mean == "constant" else np.zeros(y.shape[1])
         largest = float(np.abs(y).max())
@@ -268,7 +268,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, checks.plain("X", X), dtype=np.float64, reset=False)
+        X = validate_data(self, checks.to_array_like("X", X), dtype=np.float64, reset=False)
         _check_sizes("X", np.abs(X).max(0), 0.0)
         return torch.tensor(X - self._centre)
 
@@ -278,14 +278,14 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        # A seed that is drawn anew at every fit gives other features.
+        # Without a seed, every fit draws other features.
         tags.non_deterministic = self.seed is None
         return tags
 
     # -- the search --------------------------------------------------------------------------------
 
-    def _hyperparameters(self, point: dict[str, Tensor], data: Observed) -> Hyperparameters:
-        """Those of a point of the search, or as they were given."""
+    def _hyperparameters(self, point: dict[str, Tensor], data: Observed) -> WeightHyperparameters:
+        """Hyperparameters of a point of the search; fixed ones are those of the settings."""
         if "lengthscale" in point:
             lengthscale = point["lengthscale"].exp()
         else:
@@ -294,7 +294,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             point[name].exp() if name in point else torch.tensor(np.float64(getattr(self, name)) / data.unit**2)
             for name in ("output_scale", "noise")
         )
-        return Hyperparameters(lengthscale, scale, noise)
+        return WeightHyperparameters(lengthscale, scale, noise)
 
     def _bounds(self, data: Observed) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Bounds on the logarithms of the trained hyperparameters."""
@@ -311,7 +311,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return bounds
 
     def _grid(self, data: Observed) -> list[Point]:
-        """Starts at several lengthscales and shares of noise; what the noise leaves of the variance is signal."""
+        """Starting points of several lengthscales and shares of noise; the rest of the variance is signal."""
         bounds = self._bounds(data)
         factors = _GRID_LENGTHSCALES if "lengthscale" in bounds else (1.0,)
         ratios = _GRID_NOISE if "noise" in bounds else (0.1,)
@@ -327,8 +327,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
         return points
 
-    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Maximum:
-        """The best of several ascents of so many steps each, with its frequencies in the point."""
+    def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Ascent:
+        """The best of several ascents of at most `steps` iterations, with its frequencies in the point."""
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
         found = []
@@ -373,7 +373,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
 
 def _check_sizes(name: str, sizes: np.ndarray, smallest: float) -> None:
-    """Refuse data whose largest entries (of each column, or of all) have no squares in float64; 0 is none."""
+    """Raise an error for data whose largest entries (not 0) have no squares in float64."""
     for size in np.ravel(sizes):
         if size > _LARGEST or 0 < size < smallest:
             least = f"at least {smallest:g} and " if smallest else ""

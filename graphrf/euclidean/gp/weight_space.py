@@ -18,7 +18,7 @@ from torch import Tensor
 _BLOCK = 4_000_000
 
 
-class Sums(NamedTuple):
+class FeatureSums(NamedTuple):
     """Sufficient statistics of the evidence, from n rows of k features and the sides [1, Y] for p outputs.
 
     Attributes
@@ -47,7 +47,7 @@ def block_sums(features: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
     return features.T @ features, features.T @ sides
 
 
-def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> Sums:
+def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> FeatureSums:
     """The sums over all rows, in blocks: O(n k^2) time, k^2 numbers beside one block."""
     gram, cross = x.new_zeros(n_features, n_features), x.new_zeros(n_features, sides.shape[1])
     with torch.no_grad():
@@ -55,7 +55,7 @@ def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> Su
             part, side = sums(x[rows], sides[rows])
             gram += part
             cross += side
-    return Sums(gram, cross, sides.T @ sides, x.shape[0])
+    return FeatureSums(gram, cross, sides.T @ sides, x.shape[0])
 
 
 def backward_evidence(
@@ -78,7 +78,7 @@ def backward_evidence(
     return float(value.detach())
 
 
-def evidence_by_sums(sums: Sums, scale: Tensor, noise: Tensor, constant: bool) -> Tensor:
+def evidence_by_sums(sums: FeatureSums, scale: Tensor, noise: Tensor, constant: bool) -> Tensor:
     r"""log N(Y; c, A), summed over outputs, c by generalised least squares or 0: O(k^3).
 
     The quadratic form is the minimum over w of |y - Phi w|^2 / sigma^2 + |w|^2 / s, which loses no digits to
@@ -108,7 +108,7 @@ class PrimalPosterior:
     the factor sigma^-2 in the mean that is left out in print.
     """
 
-    def __init__(self, sums: Sums, scale: Tensor, noise: Tensor, constant: bool) -> None:
+    def __init__(self, sums: FeatureSums, scale: Tensor, noise: Tensor, constant: bool) -> None:
         self._scale, self._root = scale, _root(sums.gram, scale, noise)
         self.n_normals: int = sums.gram.shape[0]
         weights = scale / noise * torch.cholesky_solve(sums.cross, self._root)

@@ -16,13 +16,13 @@ from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_prior, checked_settings
-from graphrf.gp.posterior.condition import Conditions
+from graphrf.gp.posterior.condition import FittedModel
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
 from graphrf.operators.precision.markov import require_sparse_precision
 
-# Conditions that are written as they are.
+# Fields of a FittedModel that are written as they are.
 _PLAIN = (
     *("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained", "sparse"),
     *("mean_precision", "likelihood"),
@@ -38,7 +38,7 @@ class SavedRegressor(Saved):
     _format = "graphrf regressor 1"
 
     def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        given: Conditions = self._given
+        given: FittedModel = self._fitted
         observations = given.observations
         settings = self.get_params(deep=False)
         del settings["graph"]
@@ -100,7 +100,7 @@ class SavedRegressor(Saved):
         points = [_point(point) for point in record["points"]]
         if points and fitted["likelihood"] is not None:
             points = _with_observations(points, observations, arrays)
-        given = Conditions(
+        given = FittedModel(
             observations, offset, kernel=require_kernel(decoded(record["kernel"])),
             sampler=decoded(record["sampler"]), points=points, covariates=covariates,
             candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]], **fitted,
@@ -184,7 +184,7 @@ def _require_fitted(likelihood: Any) -> None:
         raise ValueError("its likelihood is not a fitted one")
 
 
-def _check_numbers(given: Conditions) -> None:
+def _check_numbers(given: FittedModel) -> None:
     """Raise unless the numbers that a fit finds are such as it can find."""
     for name in ("single", "trained", "sparse"):
         checks.flag(name, getattr(given, name))
@@ -203,7 +203,7 @@ def _check_numbers(given: Conditions) -> None:
         raise ValueError("the probabilities of its points do not sum to 1")
 
 
-def _check_models(given: Conditions) -> None:
+def _check_models(given: FittedModel) -> None:
     """Raise unless likelihood, outputs, kernels and sampler suit one another."""
     if given.likelihood is not None:
         _require_fitted(given.likelihood)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, read_record, write_record
 from graphrf.gp.model.answers import Titles
 from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph, require_graph
@@ -95,7 +95,7 @@ class Saved:
         if graph is not None:
             cls._require_graph(graph)
         writer = f"{cls.__name__}.save"
-        with whole_file(path, writer):
+        with complete_file(path, writer):
             record, arrays = read_record(path, cls._format)
             if graph is None and cls._graph_fields[0] in arrays:
                 graph = cls._graph_of(arrays, record["names"])
@@ -109,7 +109,7 @@ class Saved:
                 "graph",
                 f"must be the graph that {path!r} was fitted on, with the same names, got another one, {graph!r}",
             )
-        with whole_file(path, writer):
+        with complete_file(path, writer):
             loaded = cls._loaded(graph, record, arrays)
             loaded._titles = Titles(
                 *(None if own is None else tuple(map(decoded_name, own)) for own in record["titles"])

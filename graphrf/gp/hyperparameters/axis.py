@@ -1,4 +1,4 @@
-"""The values of a kernel's own hyperparameter on the grid of the posterior: a lengthscale, or a share."""
+"""The values of a kernel's hyperparameter on the grid of the posterior: a lengthscale, or a share."""
 
 from __future__ import annotations
 
@@ -16,33 +16,20 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A kernel, and the hyperparameter of it that varies on the grid.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    name : str
-        Of the hyperparameter; "" if there is none.
-    others : tuple of str
-        Hyperparameters that are trained, too.
-    ranges : dict
-        Of all of them: (low, high).
-    unit : float
-        Of the hyperparameter.
-    is_cut : bool
-        Whether longer lengthscales are not served.
-    """
+class KernelAxis:
+    """A kernel and the hyperparameter of it that varies on the grid."""
 
     kernel: Kernel
-    name: str
-    others: tuple[str, ...]
-    ranges: dict[str, tuple[float, float]]
-    unit: float
-    is_cut: bool
+    name: str  # "" without a hyperparameter
+    others: tuple[str, ...]  # further trained hyperparameters
+    ranges: dict[str, tuple[float, float]]  # (low, high) of each trained hyperparameter
+    unit: float  # unit of the hyperparameter on the grid
+    is_cut: bool  # longer lengthscales are not served
 
     @classmethod
-    def of(cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]) -> Axis:
+    def of(
+        cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]
+    ) -> KernelAxis:
         """The lengthscale, up to the longest that is served, or a share, if it is to be trained."""
         unit = lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
         end, is_cut = LENGTHSCALES[1] * unit, False
@@ -52,20 +39,17 @@ class Axis:
             end = min(served, end)
         scale = graph.laplacian_scale(kernel.laplacian) if kernel.is_series else 1.0
         ranges = {name: hyperparameter_range(kernel, name, scale, end, unit) for name in names}
-        name = next((own for own in ("lengthscale", *kernel.shares) if own in names), "")
-        others = tuple(own for own in names if own != name)
+        name = next((each for each in ("lengthscale", *kernel.shares) if each in names), "")
+        others = tuple(each for each in names if each != name)
         return cls(kernel, name, others, ranges, unit if name == "lengthscale" else 1.0, is_cut)
 
-    def at(self, kernel: Kernel) -> Axis:
+    def at(self, kernel: Kernel) -> KernelAxis:
         """This axis of a kernel whose other hyperparameters are known."""
         return replace(self, kernel=kernel, others=())
 
     @property
     def _points(self) -> np.ndarray:
-        """The values as a search has them: logarithms, of lengthscales and of the odds of shares.
-
-        Fourteen; of lengthscales those from 0.3 to 100 units, or in such steps to the longest that is served.
-        """
+        """Fourteen grid values as logarithms (log odds of shares); lengthscales from 0.3 to 100 units."""
         ((low, high),) = self._parameters.box
         if self.name != "lengthscale":
             return np.linspace(low, high, 14)

@@ -14,23 +14,11 @@ BLOCK = 250
 def observed_blocks(
     graph: Graph, observed: np.ndarray, rng: np.random.Generator, *, size: int, count: int
 ) -> list[np.ndarray]:
-    """Blocks of observed nodes, between which correlations are ignored (a composite likelihood).
+    """Sorted blocks of distinct observed nodes, for a composite likelihood of independent blocks.
 
-    Up to `size` nodes make one block. Of more, the first of `count` blocks is drawn from all observed nodes; each
-    of the others is drawn from those nearest, by hops, to a random one: from the nearest `size`, the nearest
-    4 `size` and so on, so that every lengthscale is seen by some block. Nodes that are near each other separate
-    noise from lengthscale; distant nodes identify long lengthscales.
-
-    Parameters
-    ----------
-    graph : Graph, N nodes
-    observed : ndarray of int, shape (m,), distinct
-    rng : Generator
-    size, count : int
-
-    Returns
-    -------
-    list of ndarray of int, each sorted
+    Up to `size` nodes are one block. Otherwise the first of `count` blocks is drawn from all nodes, and each other
+    one from the `size`, 4 `size`, 16 `size`, ... nearest to a random node: near nodes separate noise from
+    lengthscale, and distant ones identify long lengthscales.
     """
     if observed.size <= size:
         return [observed]
@@ -44,22 +32,19 @@ def observed_blocks(
 
 
 def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """The observed nodes that are nearest to a random one by hops; those of the last ring are drawn at random.
-
-    Where its component holds too few, more are taken around other random nodes.
-    """
+    """The observed nodes nearest by hops to a random one, or to several where components are small."""
     free = np.zeros(graph.n_nodes, dtype=bool)
     free[observed] = True
-    found: list[np.ndarray] = []
+    result: list[np.ndarray] = []
     missing = size
     for centre in rng.permutation(observed):
         if not free[centre]:
             continue
         for ring in rings(graph, np.array([centre]), graph.n_nodes):
             here = ring[free[ring]]
-            found.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
+            result.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
             free[here] = False
-            missing -= found[-1].size
+            missing -= result[-1].size
             if not missing:
-                return np.concatenate(found)
-    return np.concatenate(found)
+                return np.concatenate(result)
+    return np.concatenate(result)

@@ -17,23 +17,12 @@ from graphrf.kernels.kernel import Kernel
 
 @dataclass
 class ClassEvidence:
-    """log p(labels | hyperparameters), a `LatentEvidence`.
+    """log p(labels | hyperparameters), a `LatentEvidence`."""
 
-    Attributes
-    ----------
-    gram : Gram
-        K at the labelled nodes.
-    labels : Labels
-    normalize : bool
-        Whether K_ij is divided by sqrt(K_ii K_jj).
-    step : callable, optional
-        Called at every evaluation.
-    """
-
-    gram: Gram
+    gram: Gram  # K at the labelled nodes
     labels: Labels
-    normalize: bool
-    step: Step | None = None
+    normalize: bool  # divides K_ij by sqrt(K_ii K_jj)
+    step: Step | None = None  # called at every evaluation
     # weights of the last mode, near which the next one is
     _last: np.ndarray | None = field(default=None, init=False)
 

@@ -1,9 +1,9 @@
-r"""The posterior of kernel, output scale and noise, tempered, and points that stand for it.
+r"""The tempered posterior of kernel, output scale and noise, and points that represent it.
 
 .. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, n_0 / n)
 
-Hyperparameters are learned from at most n_0 observations' worth of information: no kernel is the truth, and the
-likelihood of thousands of observations is sure of a wrong one, so that intervals would be too narrow.
+Hyperparameters are learned from at most n_0 observations' worth of information: no kernel is exactly right, and
+the likelihood of thousands of observations would concentrate on a wrong one, with too narrow intervals.
 
 Sources: Miller and Dunson 2019, "Robust Bayesian inference via coarsening"; Gruenwald and van Ommen 2017,
 "Inconsistency of Bayesian inference for misspecified linear models" (power likelihoods).
@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.grid import (
     Axes,
@@ -29,6 +29,7 @@ from graphrf.gp.hyperparameters.grid import (
     independent_log_likelihoods,
     log_likelihoods,
     log_sum_exp,
+    systematic,
 )
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
@@ -41,7 +42,7 @@ from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.gp.routes.protocol import Grams, Route, Trained
 from graphrf.kernels.kernel import Kernel
 
-# n_0 in observations, and the points that stand for the posterior: chosen by `benchmarks/calibration.py`, whose
+# n_0 in observations, and the points that represent the posterior: chosen by `benchmarks/calibration.py`, whose
 # docstring has the table.
 INFORMATION = 50.0
 POINTS = 8
@@ -55,7 +56,7 @@ _AXES = Axes(
 class _Evaluated(NamedTuple):
     """A kernel on its grid, with the log likelihood and posterior, shape (values of its hyperparameter, cells)."""
 
-    axis: Axis
+    axis: KernelAxis
     kernels: list[Kernel]
     divisors: np.ndarray
     log_likelihood: np.ndarray
@@ -73,7 +74,7 @@ class _Evaluated(NamedTuple):
 
 
 def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
-    """The posterior of the hyperparameters of a problem that has some to learn; `step` is called for each kernel.
+    """The posterior of a problem's unknown hyperparameters; `step` is called for each kernel.
 
     Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
     """
@@ -82,20 +83,10 @@ def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> E
 
 def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
     """Kernels that share their Laplacian; all areal kernels together."""
-    found: dict[str, list[Trained]] = {}
-    for own in kernels:
-        found.setdefault(own[0].laplacian if own[0].is_series else "", []).append(own)
-    return found.values()
-
-
-def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n places that stand for weighted ones, and how many n-ths of the weight each stands for.
-
-    Every stretch of places, in their order, with a share p of the weight holds n p of them, rounded up or down.
-    """
-    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
-    found = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
-    return np.unique(order[np.minimum(found, order.size - 1)], return_counts=True)
+    result: dict[str, list[Trained]] = {}
+    for each in kernels:
+        result.setdefault(each[0].laplacian if each[0].is_series else "", []).append(each)
+    return result.values()
 
 
 def warn_of_end(kernel: Kernel, longest: float, probability: float, route: Route) -> None:
@@ -133,18 +124,18 @@ class _Exploration:
         """Points, or the mode."""
         problem = self._problem
         with linear_algebra(max(block.size for block in self._nodes), problem.n_threads):
-            found = self._evaluated()
-        compared, order = self._compared(found)
+            result = self._evaluated()
+        compared, order = self._compared(result)
         if self._route.name == "features":  # whose rows have one Laplacian and one length
-            grams = found[order[0]].grams
-            found = [own for own in found if own.grams is grams]
-            order = [max(range(len(found)), key=lambda k: found[k].log_evidence)]
-        self._warn_of_ends(found)
-        log_factor = self._log_bayes_factor(found)
+            grams = result[order[0]].grams
+            result = [each for each in result if each.grams is grams]
+            order = [max(range(len(result)), key=lambda k: result[k].log_evidence)]
+        self._warn_of_ends(result)
+        log_factor = self._log_bayes_factor(result)
         self._warn_of_nothing(log_factor)
-        first = found[order[0]]
+        first = result[order[0]]
         if problem.averages:
-            points = self._with_noise_alone(self._points(found), log_factor)
+            points = self._with_noise_alone(self._points(result), log_factor)
             best, converged = self._mean(self._peak(first), points), True
         else:
             mode = find_mode(
@@ -157,30 +148,31 @@ class _Exploration:
         sampler = self._route.sampler_for(kernels, n_observed, first.grams.sampler)
         return Explored(best, points if len(points) > 1 else [], compared, converged, sampler)
 
-    def _compared(self, found: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
+    def _compared(self, evaluated: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
         """The kernels, the most probable first, and their order."""
-        evidence = np.array([own.log_evidence for own in found])
+        evidence = np.array([each.log_evidence for each in evaluated])
         order = np.argsort(-evidence, kind="stable").tolist()
         probabilities = np.exp(evidence - log_sum_exp(evidence))
         kernels = [
-            ComparedKernel(self._peak(found[k]).kernel, float(evidence[k]), float(probabilities[k])) for k in order
+            ComparedKernel(self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k]))
+            for k in order
         ]
         return kernels, order
 
     # -- the grid ----------------------------------------------------------------------------------
 
     def _evaluated(self) -> list[_Evaluated]:
-        found: list[_Evaluated] = []
+        result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
-            own: list[_Evaluated] = []
+            family: list[_Evaluated] = []
             for grams in self._route.grams(members, self._nodes, self._problem.seed):
-                own = [self._on_grid(kernel, names, grams) for kernel, names in members]
-                if self._mass_at_end(own) <= 0.1:  # else on longer rows of sampled features
+                family = [self._on_grid(kernel, names, grams) for kernel, names in members]
+                if self._mass_at_end(family) <= 0.1:  # else on longer rows of sampled features
                     break
-            found += own
+            result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
-        possible = [own for own in found if np.isfinite(own.log_posterior).any()]
+        possible = [each for each in result if np.isfinite(each.log_posterior).any()]
         if not possible:
             raise ValueError(
                 "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
@@ -190,84 +182,79 @@ class _Exploration:
 
     def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
         """A kernel; of several hyperparameters to be trained all but one are first set to the mode."""
-        axis = Axis.of(self._problem.graph, kernel, names, grams.longest)
-        found = self._along(axis, grams)
-        if axis.others and np.isfinite(found.log_posterior).any():
-            mode = find_mode(self._problem, self._route, axis, self._starts(found), grams, self._step)
-            found = self._along(axis.at(mode.best.kernel), grams)
-        return found
+        axis = KernelAxis.of(self._problem.graph, kernel, names, grams.longest)
+        result = self._along(axis, grams)
+        if axis.others and np.isfinite(result.log_posterior).any():
+            mode = find_mode(self._problem, self._route, axis, self._starts(result), grams, self._step)
+            result = self._along(axis.at(mode.best.kernel), grams)
+        return result
 
-    def _along(self, axis: Axis, grams: Grams) -> _Evaluated:
+    def _along(self, axis: KernelAxis, grams: Grams) -> _Evaluated:
         kernels = axis.kernels
         matrices = grams.many(kernels)
         divisors = self._divisors(kernels, matrices)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            scaled = [own / divisors[:, None, None] for own in matrices]
+            scaled = [each / divisors[:, None, None] for each in matrices]
         usable = np.isfinite(divisors) & (divisors > 0)  # else the modulation underflows
         likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
         if usable.any():
-            likelihood[usable] = log_likelihoods([own[usable] for own in scaled], self._blocks, self._cells)
+            likelihood[usable] = log_likelihoods([each[usable] for each in scaled], self._blocks, self._cells)
         prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
         return _Evaluated(axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams)
 
     def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """The divisor of K before the output scale multiplies it.
-
-        With a trained output scale that is the mean variance at the nodes of the blocks, in whose unit y is known.
-        """
+        """The divisors of K; with a trained output scale, its mean variance at the nodes of the blocks."""
         if self._problem.output_scale is None:
-            traces = sum(np.trace(own, axis1=1, axis2=2) for own in matrices)
-            return np.asarray(traces / sum(own.shape[1] for own in matrices))
+            traces = sum(np.trace(each, axis1=1, axis2=2) for each in matrices)
+            return np.asarray(traces / sum(each.shape[1] for each in matrices))
         if not self._problem.normalize:
             return np.ones(len(kernels))
         return np.array([self._rough(kernel) for kernel in kernels])
 
-    # -- what stands for the posterior ---------------------------------------------------------------
+    # -- representation of the posterior -------------------------------------------------------------
 
-    def _at(self, own: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
+    def _at(self, evaluated: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
         problem = self._problem
         scale, noise = problem.output_scale, problem.noise
         scale = float(self._cells.scales[cell]) * problem.unit if scale is None else scale
         noise = float(self._cells.noises[cell]) * problem.unit if noise is None else noise
-        return Hyperparameters(own.kernels[place], scale / float(own.divisors[place]), scale, noise, weight)
+        return Hyperparameters(
+            evaluated.kernels[place], scale / float(evaluated.divisors[place]), scale, noise, weight
+        )
 
-    def _peak(self, own: _Evaluated) -> Hyperparameters:
+    def _peak(self, evaluated: _Evaluated) -> Hyperparameters:
         """The most probable ones of a kernel."""
-        place, cell = np.unravel_index(int(np.argmax(own.log_posterior)), own.log_posterior.shape)
-        return self._at(own, int(place), int(cell), 1.0)
+        place, cell = np.unravel_index(int(np.argmax(evaluated.log_posterior)), evaluated.log_posterior.shape)
+        return self._at(evaluated, int(place), int(cell), 1.0)
 
-    def _starts(self, own: _Evaluated) -> list[Hyperparameters]:
-        """The most probable ones without tempering, with little, some and much noise, the best first.
-
-        The density may have several maxima, of which a coarse grid shows one.
-        """
-        prior = own.log_posterior - self._temper * own.log_likelihood
-        log = own.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
-        found = []
+    def _starts(self, evaluated: _Evaluated) -> list[Hyperparameters]:
+        """The most probable cells with little, some and much noise, since there may be several maxima."""
+        prior = evaluated.log_posterior - self._temper * evaluated.log_likelihood
+        log = evaluated.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
+        result = []
         for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
             if cells.size and np.isfinite(log[:, cells]).any():
-                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(own.kernels), cells.size))
-                found.append((float(log[place, cells[cell]]), self._at(own, int(place), int(cells[cell]), 1.0)))
-        found.sort(key=lambda one: -one[0])
-        return [start for value, start in found if value > found[0][0] - 6.0]  # nats; others end lower
+                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(evaluated.kernels), cells.size))
+                result.append(
+                    (float(log[place, cells[cell]]), self._at(evaluated, int(place), int(cells[cell]), 1.0))
+                )
+        result.sort(key=lambda one: -one[0])
+        return [start for value, start in result if value > result[0][0] - 6.0]  # nats; others end lower
 
-    def _points(self, found: Sequence[_Evaluated]) -> list[Hyperparameters]:
-        """About eight cells that stand for the posterior.
-
-        They are ordered by their noise, on which intervals at observed nodes depend more than on all else.
-        """
-        log = np.concatenate([own.log_posterior.ravel() for own in found])
+    def _points(self, evaluated: Sequence[_Evaluated]) -> list[Hyperparameters]:
+        """About eight cells that represent the posterior, ordered by the noise, on which intervals depend most."""
+        log = np.concatenate([each.log_posterior.ravel() for each in evaluated])
         noises = np.concatenate(
-            [np.broadcast_to(self._cells.noises, own.log_posterior.shape).ravel() for own in found]
+            [np.broadcast_to(self._cells.noises, each.log_posterior.shape).ravel() for each in evaluated]
         )
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
         cells, counts = systematic(log, order, POINTS)
-        starts = np.cumsum([0, *(own.log_posterior.size for own in found)])
+        starts = np.cumsum([0, *(each.log_posterior.size for each in evaluated)])
         points = []
         for position, count in zip(cells.tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
-            point = self._at(found[which], place, cell, count / POINTS)
+            point = self._at(evaluated[which], place, cell, count / POINTS)
             points.append(with_exact_scale(self._problem, self._route, point))
         return points
 
@@ -282,10 +269,10 @@ class _Exploration:
         )
 
     def _with_noise_alone(self, points: list[Hyperparameters], log_factor: float) -> list[Hyperparameters]:
-        """Points with weights for a further one, for which y is its mean function and noise.
+        """The points, reweighted, and one at which y is its mean function and noise.
 
-        A rough kernel with little noise explains values that the graph does not as well as noise does, so noise
-        alone has a prior probability of its own.
+        A rough kernel with little noise explains unstructured values as well as noise does, so noise alone has a
+        prior probability of its own.
         """
         probability = self._probability_of_noise_alone(log_factor)
         if probability <= 0.02:  # not worth a posterior of its own
@@ -312,28 +299,28 @@ class _Exploration:
         weights = np.exp(log - log_sum_exp(log))
         return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
 
-    def _log_bayes_factor(self, found: Sequence[_Evaluated]) -> float:
+    def _log_bayes_factor(self, evaluated: Sequence[_Evaluated]) -> float:
         """The log Bayes factor of all kernels against noise alone; inf where a variance is known."""
         if self._problem.output_scale is not None or self._problem.noise is not None:
             return math.inf
-        kernels = log_sum_exp(np.array([own.log_evidence for own in found]))
-        axes = log_sum_exp(np.concatenate([own.axis.log_prior(self._problem.prior) for own in found]))
+        kernels = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
+        axes = log_sum_exp(np.concatenate([each.axis.log_prior(self._problem.prior) for each in evaluated]))
         prior, alone = self._alone()
         return kernels - axes - log_sum_exp(self._cells.log_prior) - (log_sum_exp(alone) - log_sum_exp(prior))
 
     # -- warnings ----------------------------------------------------------------------------------
 
     @staticmethod
-    def _mass_at_end(found: Sequence[_Evaluated]) -> float:
+    def _mass_at_end(evaluated: Sequence[_Evaluated]) -> float:
         """The probability of the longest lengthscales, where longer ones are not served."""
-        total = log_sum_exp(np.array([own.log_evidence for own in found]))
-        end = log_sum_exp(np.array([own.log_mass_at_end for own in found]))
+        total = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
+        end = log_sum_exp(np.array([each.log_mass_at_end for each in evaluated]))
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
-    def _warn_of_ends(self, found: Sequence[_Evaluated]) -> None:
-        kernel = max(found, key=lambda own: own.log_mass_at_end).kernels[-1]
+    def _warn_of_ends(self, evaluated: Sequence[_Evaluated]) -> None:
+        kernel = max(evaluated, key=lambda each: each.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
-        warn_of_end(kernel, longest, self._mass_at_end(found), self._route)
+        warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)
 
     def _warn_of_nothing(self, log_factor: float) -> None:
         if self._problem.prior.noise_alone > 0:

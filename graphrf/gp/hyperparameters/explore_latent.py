@@ -1,4 +1,4 @@
-r"""The posterior of hyperparameters where the likelihood is not normal, tempered, and points that stand for it.
+r"""The tempered posterior of hyperparameters with any likelihood, and points that represent it.
 
 As `explore`, but an evaluation of the evidence takes rounds of expectation propagation: quasi-random points of
 the prior, and of a normal distribution fitted to those that it favours, take the place of the grid. Both halves
@@ -14,22 +14,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
     POINTS,
     families,
-    systematic,
     warn_of_end,
     with_exact_scale,
 )
-from graphrf.gp.hyperparameters.grid import log_sum_exp
+from graphrf.gp.hyperparameters.grid import log_sum_exp, systematic
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
@@ -69,11 +68,11 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     with linear_algebra(max(block.size for block in nodes), problem.n_threads):
         if problem.averages:
-            return _Exploration(problem, route, nodes, step).result()
+            return _LatentExploration(problem, route, nodes, step).result()
         return _mode(problem, route, nodes, step)
 
 
-def _space(problem: LatentProblem, axis: Axis) -> LatentSpace:
+def _space(problem: LatentProblem, axis: KernelAxis) -> LatentSpace:
     """Coordinates of the hyperparameters of a kernel."""
     kernel = axis.kernel
     unit = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
@@ -82,33 +81,18 @@ def _space(problem: LatentProblem, axis: Axis) -> LatentSpace:
 
 
 class _Sample(NamedTuple):
-    """Evaluated hyperparameters of kernels that share their K.
+    """Evaluated hyperparameters of kernels that share their K."""
 
-    Attributes
-    ----------
-    spaces : sequence of LatentSpace
-        Of each kernel.
-    which : ndarray of int, shape (n,)
-        The kernel of each point.
-    vectors : ndarray, shape (n, p)
-        Coordinates, with columns that a kernel does not use.
-    amplitudes : ndarray, shape (n,)
-    log_weights : ndarray, shape (n,)
-        Their logarithmic sum is the log evidence of all kernels, each of prior probability 1.
-    grams : Grams
-    log_mass_at_end : float
-        Of lengthscales near the longest that is served, if longer ones are not.
-    """
-
-    spaces: Sequence[LatentSpace]
-    which: np.ndarray
-    vectors: np.ndarray
+    spaces: Sequence[LatentSpace]  # one for each kernel
+    which: np.ndarray  # the kernel of each point
+    vectors: np.ndarray  # (n, p) coordinates, with columns that a kernel does not use
     amplitudes: np.ndarray
+    # their logarithmic sum is the log evidence of all kernels, each of prior probability 1
     log_weights: np.ndarray
     grams: Grams
-    log_mass_at_end: float
+    log_mass_at_end: float  # of lengthscales near the longest that is served, if longer ones are not
 
-    def own(self, k: int) -> np.ndarray:
+    def log_weights_of(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
         return np.where(self.which == k, self.log_weights, -np.inf)
 
@@ -117,7 +101,7 @@ class _Sample(NamedTuple):
         return self.spaces[k].model(vector[: len(self.spaces[k].names)])
 
 
-class _Exploration:
+class _LatentExploration:
     """The samples of all kernels of a problem."""
 
     def __init__(
@@ -131,14 +115,14 @@ class _Exploration:
 
     def result(self) -> Explored:
         problem, route = self._problem, self._route
-        found = [self._family(members) for members in families(problem.kernels)]
-        compared = self._compared(found)
+        result = [self._family(members) for members in families(problem.kernels)]
+        compared = self._compared(result)
         if route.name == "features":  # whose rows have one Laplacian and one length
-            found = [max(found, key=lambda own: log_sum_exp(own.log_weights))]
-        self._warn_of_ends(found)
-        self._warn_of_nothing(found)
-        points = self._points(found)
-        best, grams = self._best(found)
+            result = [max(result, key=lambda each: log_sum_exp(each.log_weights))]
+        self._warn_of_ends(result)
+        self._warn_of_nothing(result)
+        points = self._points(result)
+        best, grams = self._best(result)
         kernels = [best.kernel, *(point.kernel for point in points)]
         sampler = route.sampler_for(kernels, problem.responses.nodes.size, grams.sampler)
         grams.check(best.kernel)
@@ -152,16 +136,16 @@ class _Exploration:
                 break
         return sample
 
-    def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> Axis:
+    def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
         """A kernel whose hyperparameters without a prior are at the mode, and the one that is sampled."""
         problem = self._problem
-        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         if axis.others:
             exact = self._route.exact_grams(grams, kernel, self._nodes, problem.seed)
             axis = axis.at(_block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel)
-        return Axis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
+        return KernelAxis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
 
-    def _sampled(self, grams: Grams, axes: Sequence[Axis]) -> _Sample:
+    def _sampled(self, grams: Grams, axes: Sequence[KernelAxis]) -> _Sample:
         spaces = [_space(self._problem, axis) for axis in axes]
         n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
         rng = np.random.default_rng([self._problem.seed, 4])
@@ -171,13 +155,14 @@ class _Exploration:
         else:
             u = evenly(SAMPLE, p + 1, rng)
             first, z = np.minimum((u[:, 0] * n_kernels).astype(int), n_kernels - 1), ndtri(u[:, 1:])
-            near = _Proposal.of(z, self._evaluated(grams, spaces, first, z)[0])
+            near, weights = _proposal(z, self._evaluated(grams, spaces, first, z)[0])
             u = evenly(SAMPLE, p + 1, rng)
-            favoured = near.favoured(first, n_kernels)
+            # Half of the probability is that of all kernels alike, half that of their weights.
+            favoured = 0.5 * np.bincount(first, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
             second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
-            which, z = np.concatenate([first, second]), np.concatenate([z, near.moved(ndtri(u[:, 1:]))])
+            which, z = np.concatenate([first, second]), np.concatenate([z, near.at(ndtri(u[:, 1:]))])
             evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
-            prior = -0.5 * np.square(z).sum(axis=1)
+            prior = -0.5 * (np.square(z).sum(axis=1) + p * math.log(2 * math.pi))
             other = near.log_density(z) + np.log(n_kernels * favoured[which])
             log_density = np.logaddexp(prior, other) - math.log(2) - prior
         log_weights = evidence - log_density - math.log(evidence.size / n_kernels)
@@ -215,57 +200,54 @@ class _Exploration:
         return evidence, vectors, amplitudes
 
     def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
-        spread, likelihood = self._problem.spread, model.likelihood
+        prior_std, likelihood = self._problem.prior_std, model.likelihood
         if self._sites is None or self._sites[0] != likelihood:
-            self._sites = likelihood, [independent_sites(own, likelihood, spread) for own in self._responses]
+            self._sites = likelihood, [independent_sites(each, likelihood, prior_std) for each in self._responses]
         blocks = zip(matrices, self._responses, self._sites[1], strict=True)
-        return sum(block_evidence(amplitude * own, y, likelihood, spread, sites) for own, y, sites in blocks)
+        return sum(block_evidence(amplitude * each, y, likelihood, prior_std, sites) for each, y, sites in blocks)
 
     def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
         """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or 1."""
         if self._problem.output_scale is None:
-            return float(sum(np.trace(own) for own in matrices) / sum(own.shape[0] for own in matrices))
+            return float(sum(np.trace(each) for each in matrices) / sum(each.shape[0] for each in matrices))
         return self._rough(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
-    def _at_end(axis: Axis, vector: np.ndarray) -> bool:
+    def _at_end(axis: KernelAxis, vector: np.ndarray) -> bool:
         """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5 of it."""
         return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
 
-    # -- what stands for the posterior ---------------------------------------------------------------
+    # -- representation of the posterior -------------------------------------------------------------
 
     @staticmethod
-    def _compared(found: Sequence[_Sample]) -> list[ComparedKernel]:
+    def _compared(samples: Sequence[_Sample]) -> list[ComparedKernel]:
         """The kernels, the most probable first."""
-        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
         compared = []
-        for sample in found:
+        for sample in samples:
             for k in range(len(sample.spaces)):
-                evidence = log_sum_exp(sample.own(k))
+                evidence = log_sum_exp(sample.log_weights_of(k))
                 if math.isfinite(evidence):
                     kernel = _mean(sample, k)[0].kernel
                     compared.append(ComparedKernel(kernel, evidence, math.exp(evidence - total)))
-        return sorted(compared, key=lambda own: -own.probability)
+        return sorted(compared, key=lambda each: -each.probability)
 
-    def _best(self, found: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
+    def _best(self, samples: Sequence[_Sample]) -> tuple[Hyperparameters, Grams]:
         """The most probable kernel with the posterior means of its coordinates, and its K."""
-        kernels = [(sample, k) for sample in found for k in range(len(sample.spaces))]
-        sample, k = max(kernels, key=lambda own: log_sum_exp(own[0].own(own[1])))
-        model, share = _mean(sample, k)
-        amplitude = math.exp(float(share @ np.log(sample.amplitudes)))
+        kernels = [(sample, k) for sample in samples for k in range(len(sample.spaces))]
+        sample, k = max(kernels, key=lambda pair: log_sum_exp(pair[0].log_weights_of(pair[1])))
+        model, weight = _mean(sample, k)
+        amplitude = math.exp(float(weight @ np.log(sample.amplitudes)))
         return Hyperparameters(
             model.kernel, amplitude, model.output_scale, 1.0, 1.0, model.likelihood
         ), sample.grams
 
-    def _points(self, found: Sequence[_Sample]) -> list[Hyperparameters]:
-        """About eight points that stand for the posterior.
-
-        They are ordered by the likelihood's parameter, or else the output scale, on which intervals depend most.
-        """
-        log = np.concatenate([sample.log_weights for sample in found])
-        last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in found])
+    def _points(self, samples: Sequence[_Sample]) -> list[Hyperparameters]:
+        """About eight points that represent the posterior, ordered by likelihood parameter or output scale."""
+        log = np.concatenate([sample.log_weights for sample in samples])
+        last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in samples])
         chosen, counts = systematic(log, np.argsort(last, kind="stable"), POINTS)
-        members = [(sample, number) for sample in found for number in range(sample.which.size)]
+        members = [(sample, number) for sample in samples for number in range(sample.which.size)]
         points = []
         for place, count in zip(chosen.tolist(), counts.tolist(), strict=True):
             sample, number = members[place]
@@ -277,91 +259,48 @@ class _Exploration:
             points.append(with_exact_scale(self._problem, self._route, point))
         return points
 
-    def _warn_of_nothing(self, found: Sequence[_Sample]) -> None:
+    def _warn_of_nothing(self, samples: Sequence[_Sample]) -> None:
         """Compare the evidence with that of independent latent values, at the same scales and likelihoods."""
-        first = found[0]
+        first = samples[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
-        matrices = [np.eye(own.nodes.size) for own in self._responses]
+        matrices = [np.eye(each.nodes.size) for each in self._responses]
         models = [
             first.model(k, vector) for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
         ]
-        alone = np.array([self._temper * self._evidence(own, own.output_scale, matrices) for own in models])
-        kernels = np.concatenate([sample.log_weights for sample in found])
-        n_kernels = sum(len(sample.spaces) for sample in found)
+        alone = np.array([self._temper * self._evidence(each, each.output_scale, matrices) for each in models])
+        kernels = np.concatenate([sample.log_weights for sample in samples])
+        n_kernels = sum(len(sample.spaces) for sample in samples)
         log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
         if log_factor < -_ERROR:
             warn_of_nothing(log_factor, self._problem.responses.place.size)
 
-    def _warn_of_ends(self, found: Sequence[_Sample]) -> None:
-        total = log_sum_exp(np.concatenate([sample.log_weights for sample in found]))
-        end = log_sum_exp(np.array([sample.log_mass_at_end for sample in found]))
-        sample = max(found, key=lambda own: own.log_mass_at_end)
+    def _warn_of_ends(self, samples: Sequence[_Sample]) -> None:
+        total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
+        end = log_sum_exp(np.array([sample.log_mass_at_end for sample in samples]))
+        sample = max(samples, key=lambda each: each.log_mass_at_end)
         kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
         warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
-    """The model at the posterior mean of a kernel's coordinates, and the shares of its points."""
-    own = sample.own(k)
-    share = np.exp(own - log_sum_exp(own))
-    return sample.model(k, share @ sample.vectors), share
+    """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
+    log_weights = sample.log_weights_of(k)
+    weights = np.exp(log_weights - log_sum_exp(log_weights))
+    return sample.model(k, weights @ sample.vectors), weights
 
 
-class _Proposal(NamedTuple):
-    """A normal distribution near the points that the evidence favours; the prior is standard normal.
+def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
+    """A normal distribution near the points that the evidence favours, and the points' weights.
 
-    Attributes
-    ----------
-    middle : ndarray, shape (p,)
-    root : ndarray, shape (p, p)
-        The Cholesky factor of its covariance.
-    shares : ndarray, shape (n,)
-        Of the points.
+    It is half as wide again as the weighted points, and wider where few of them have most of the weight; the prior
+    is standard normal.
     """
-
-    middle: np.ndarray
-    root: np.ndarray
-    shares: np.ndarray
-
-    @classmethod
-    def of(cls, z: np.ndarray, log_evidence: np.ndarray) -> _Proposal:
-        """Half as wide again as the points' own, and wider where few of them have the mass."""
-        top = float(log_evidence.max())
-        shares = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
-        shares = shares / shares.sum()
-        middle = shares @ z
-        covariance = ((z - middle).T * shares) @ (z - middle)
-        covariance += (0.5 * float(np.square(shares).sum()) + 0.02) * np.eye(middle.size)
-        return cls(middle, math.sqrt(1.5) * np.linalg.cholesky(covariance), shares)
-
-    def favoured(self, which: np.ndarray, n_kernels: int) -> np.ndarray:
-        """Half of the probability to all kernels alike, half by their shares."""
-        own = np.bincount(which, weights=self.shares, minlength=n_kernels)
-        return np.asarray(0.5 * own + 0.5 / n_kernels)
-
-    def moved(self, z: np.ndarray) -> np.ndarray:
-        """Draws from standard normal ones."""
-        return np.asarray(self.middle + z @ self.root.T)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Up to the constant of a standard normal density."""
-        away = solve_triangular(self.root, (z - self.middle).T, lower=True)
-        return np.asarray(-0.5 * np.square(away).sum(axis=0) - float(np.log(np.diagonal(self.root)).sum()))
-
-
-def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
-    """n points that fill the unit cube of p dimensions evenly: Kronecker's sequence, shifted.
-
-    Source: Niederreiter 1992, "Random Number Generation and Quasi-Monte Carlo Methods", Ch. 3; the steps are
-    powers of the root of x^(p+1) = x + 1.
-    """
-    root = 2.0
-    for _ in range(60):
-        root = (1 + root) ** (1 / (p + 1))
-    steps = root ** -np.arange(1.0, p + 1)
-    points = (rng.random(p) + np.arange(n)[:, None] * steps) % 1.0
-    return np.clip(points, 1e-9, 1 - 1e-9)
+    top = float(log_evidence.max())
+    weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
+    weights = weights / weights.sum()
+    added = (0.5 * float(np.square(weights).sum()) + 0.02) * np.eye(z.shape[1])
+    return NormalProposal.fitted(z, weights, added, math.sqrt(1.5)), weights
 
 
 # -- the mode --------------------------------------------------------------------------------------
@@ -369,8 +308,8 @@ def evenly(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
 
 def _mode(problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
-    found = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
-    order = sorted(found, key=lambda own: -own[0].log_posterior)
+    result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
+    order = sorted(result, key=lambda pair: -pair[0].log_posterior)
     total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
     compared = [
         ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))
@@ -399,7 +338,7 @@ def _kernel_mode(
     for grams in route.grams([member], nodes, problem.seed):
         if set(names) - {"lengthscale", *kernel.shares}:
             grams = route.exact_grams(grams, kernel, nodes, problem.seed)
-        axis = Axis.of(problem.graph, kernel, names, grams.longest)
+        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         mode = _block_mode(problem, route, axis, nodes, grams, step, start)
         start = mode.model
         if not axis.is_cut or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]:
@@ -412,7 +351,7 @@ def _kernel_mode(
 def _block_mode(
     problem: LatentProblem,
     route: Route,
-    axis: Axis,
+    axis: KernelAxis,
     nodes: Sequence[np.ndarray],
     grams: Grams,
     step: Step | None,
@@ -422,7 +361,7 @@ def _block_mode(
     if problem.output_scale is not None:
         divisor = mode_divisor(problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision)
     responses = [problem.responses.at(block) for block in nodes]
-    evidence = DenseEvidence(grams.each, responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    evidence = DenseEvidence(grams.each, responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
     return find_latent_mode(_space(problem, axis), evidence, start)
 
 
@@ -431,8 +370,8 @@ def _exact_mode(
 ) -> LatentMode:
     """The mode by the evidence of all observations with a sparse precision."""
     own = precision.with_kernel(mode.model.kernel)
-    axis = Axis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
+    axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
     divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
-    evidence = SparseEvidence(own, problem.responses, divisor, problem.spread, problem.likelihood.unknown, step)
+    evidence = SparseEvidence(own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
     return find_latent_mode(_space(problem, axis), evidence, start)

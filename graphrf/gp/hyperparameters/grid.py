@@ -19,32 +19,19 @@ from graphrf.gp.model.prior import HyperparameterPrior
 
 
 class BlockValues(NamedTuple):
-    r"""The observations of a block with the mean function projected out: its restricted likelihood needs no more.
+    r"""The observations of a block without their mean function, which determine its restricted likelihood.
 
     With the counts C of `Observations` and an orthonormal complement Q of :math:`C^{1/2} H`,
 
     .. math:: Q^\top C^{1/2} \bar y \sim N(0, a \, Q^\top C^{1/2} K C^{1/2} Q + s I).
 
-    Attributes
-    ----------
-    complement : ndarray, shape (m, m - b)
-        :math:`C^{1/2} Q`.
-    values : ndarray, shape (m - b, p)
-    repeated : int
-        Observations less one for each node, over all outputs.
-    within : float
-        The sum of squares about the means of the nodes.
-
-    Notes
-    -----
-    Source: Patterson and Thompson 1971, "Recovery of inter-block information when block sizes are unequal"
-    (restricted likelihood).
+    Source: Patterson and Thompson 1971, "Recovery of inter-block information when block sizes are unequal".
     """
 
-    complement: np.ndarray
-    values: np.ndarray
-    repeated: int
-    within: float
+    complement: np.ndarray  # C^(1/2) Q, (m, m - b)
+    values: np.ndarray  # (m - b, p)
+    repeated: int  # observations less one for each node, over all outputs
+    within: float  # the sum of squares about the means of the nodes
 
     @classmethod
     def of(cls, observations: Observations, unit: float) -> BlockValues:
@@ -75,22 +62,12 @@ class BlockValues(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Pairs of output scale and noise, in units of the variance of y, with their prior.
-
-    Attributes
-    ----------
-    scales, noises : ndarray, shape (cells,)
-    ratios : ndarray, shape (ratios,)
-        The distinct ratios of noise and output scale.
-    which : ndarray of int, shape (cells,)
-        The ratio of each cell.
-    log_prior : ndarray, shape (cells,)
-    """
+    """Pairs of output scale and noise, in units of the variance of y, with their prior."""
 
     scales: np.ndarray
     noises: np.ndarray
-    ratios: np.ndarray
-    which: np.ndarray
+    ratios: np.ndarray  # distinct ratios of noise and output scale
+    which: np.ndarray  # the ratio of each cell
     log_prior: np.ndarray
 
     @classmethod
@@ -129,17 +106,16 @@ class Axes(NamedTuple):
 
 
 def log_likelihoods(matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues], cells: Cells) -> np.ndarray:
-    """The restricted log likelihood of several kernels, shape (kernels, cells), up to a constant that they share.
+    """Restricted log likelihoods up to a common constant, (kernels, cells); -inf where a covariance is singular.
 
-    `matrices` are those of each block, shape (kernels, m, m). Where a covariance is not positive definite to
-    rounding it is -inf.
+    `matrices` are those of each block, shape (kernels, m, m).
     """
     result = np.zeros((matrices[0].shape[0], cells.scales.size))
-    for own, block in zip(matrices, blocks, strict=True):
+    for each, block in zip(matrices, blocks, strict=True):
         size, p = block.values.shape
         if not size:  # as many coefficients of the mean as observed nodes
             continue
-        log_determinant, quadratic = _profiles([block.reduced(matrix) for matrix in own], cells.ratios)
+        log_determinant, quadratic = _profiles([block.reduced(matrix) for matrix in each], cells.ratios)
         result -= 0.5 * p * (size * np.log(cells.scales) + log_determinant[:, cells.which])
         result -= 0.5 * quadratic[:, cells.which] / cells.scales
         result -= 0.5 * (block.repeated * np.log(cells.noises) + block.within / cells.noises)
@@ -156,11 +132,8 @@ def independent_log_likelihoods(blocks: Sequence[BlockValues], noises: np.ndarra
 def _profiles(
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], ratios: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log |T + r I| and z^T (T + r I)^-1 z of several T for ratios r, summed over outputs, shape (parts, ratios).
-
-    Both are inf where T + r I is not positive definite. Cost: 5 m multiply-adds for each part and ratio.
-    """
-    diagonal, off, values = (np.array(own) for own in zip(*parts, strict=True))
+    """log |T + r I| and z^T (T + r I)^-1 z of several T and ratios r, (parts, ratios); inf if singular."""
+    diagonal, off, values = (np.array(each) for each in zip(*parts, strict=True))
     pivot = diagonal[:, 0, None] + ratios
     rest = np.broadcast_to(values[:, 0, None], (*pivot.shape, values.shape[2]))
     possible = pivot > 0
@@ -179,3 +152,10 @@ def log_sum_exp(values: np.ndarray) -> float:
     """log(sum(exp(values))), -inf where there is nothing else."""
     largest = float(np.max(values, initial=-np.inf))
     return largest + math.log(float(np.exp(values - largest).sum())) if math.isfinite(largest) else -math.inf
+
+
+def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most n of the weighted places, by systematic resampling, and the multiple of 1 / n that each has."""
+    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
+    places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
+    return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

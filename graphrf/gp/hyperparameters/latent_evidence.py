@@ -28,9 +28,9 @@ class LatentEvidence(Protocol):
         ...
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
-        """The evidence and its derivatives, -inf and zeros where it cannot be had.
+        """The evidence and its derivatives; -inf and zeros where it cannot be computed.
 
-        In the kernel's named hyperparameters, the logarithm of the output scale, and the logarithms of the
+        They are in the kernel's named hyperparameters, then the logarithms of the output scale and of the
         likelihood's unknown parameters.
         """
         ...
@@ -38,28 +38,14 @@ class LatentEvidence(Protocol):
 
 @dataclass
 class DenseEvidence:
-    """Evidence of independent blocks of observations, from the matrix K at the nodes of each.
-
-    Attributes
-    ----------
-    grams : sequence of Gram
-    responses : sequence of Responses
-    divisor : Divisor
-        K is divided by it before the output scale multiplies it.
-    spread : float
-        The prior deviation of the mean's coefficients.
-    unknown : tuple of str
-        Parameters of the likelihood.
-    step : callable, optional
-        Called at every evaluation.
-    """
+    """Evidence of independent blocks of observations, from the matrix K at the nodes of each."""
 
     grams: Sequence[Gram]
     responses: Sequence[Responses]
-    divisor: Divisor
-    spread: float
-    unknown: tuple[str, ...]
-    step: Step | None = None
+    divisor: Divisor  # of K before the output scale
+    prior_std: float
+    unknown: tuple[str, ...]  # parameters of the likelihood
+    step: Step | None = None  # called at every evaluation
 
     def amplitude(self, model: Model) -> float:
         return model.output_scale / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
@@ -75,18 +61,22 @@ class DenseEvidence:
         scale = model.output_scale / divisor
         value, result = 0.0, nothing[1]
         for (matrix, changes), responses in zip(given, self.responses, strict=True):
-            prior = DensePrior(with_mean(scale * matrix, responses.basis, self.spread))
+            prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
             try:
-                found = approximate(
-                    prior, responses, model.likelihood, independent_sites(responses, model.likelihood, self.spread)
+                sites = independent_sites(responses, model.likelihood, self.prior_std)
+                approximation = approximate(
+                    prior,
+                    responses,
+                    model.likelihood,
+                    sites,
                 )
             except np.linalg.LinAlgError:
                 return nothing
-            slope = prior.slope(found.sites.precision, found.weights)
+            slope = prior.slope(approximation.sites.precision, approximation.weights)
             whole = scale * float(np.vdot(slope, matrix))
             own = [scale * float(np.vdot(slope, change)) for change in changes] - whole * slopes / divisor
-            parameters = [found.slope(responses, model.likelihood, name) for name in self.unknown]
-            value += found.log_evidence
+            parameters = [approximation.slope(responses, model.likelihood, name) for name in self.unknown]
+            value += approximation.log_evidence
             result = result + np.array([*own, whole, *parameters])
         return value, result
 
@@ -98,7 +88,7 @@ class SparseEvidence:
     precision: KernelPrecision
     responses: Responses
     divisor: Divisor
-    spread: float
+    prior_std: float
     unknown: tuple[str, ...]
     step: Step | None = None
 
@@ -111,25 +101,25 @@ class SparseEvidence:
         divisor, slopes = self.divisor(model.kernel, names, [])
         amplitude = model.output_scale / divisor
         precision = self.precision.with_kernel(model.kernel)
-        prior = SparsePrior(precision, amplitude, self.responses, self.spread)
+        prior = SparsePrior(precision, amplitude, self.responses, self.prior_std)
         try:
-            sites = independent_sites(self.responses, model.likelihood, self.spread)
-            found = approximate(prior, self.responses, model.likelihood, sites)
+            sites = independent_sites(self.responses, model.likelihood, self.prior_std)
+            result = approximate(prior, self.responses, model.likelihood, sites)
         except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
-        own = prior.slopes(found.sites.precision, found.normal.variance, names)
-        parameters = [found.slope(self.responses, model.likelihood, name) for name in self.unknown]
+        own = prior.slopes(result.sites.precision, result.normal.variance, names)
+        parameters = [result.slope(self.responses, model.likelihood, name) for name in self.unknown]
         kernel = own.kernel - own.log_amplitude * slopes / divisor
-        return found.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
+        return result.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
 
 
 def block_evidence(
-    matrix: np.ndarray, responses: Responses, likelihood: Likelihood, spread: float, sites: Sites
+    matrix: np.ndarray, responses: Responses, likelihood: Likelihood, prior_std: float, sites: Sites
 ) -> float:
     """The evidence of one block by K at its nodes, to about a hundredth of a nat; -inf where it cannot be had."""
     try:
-        prior = DensePrior(with_mean(matrix, responses.basis, spread))
-        found = approximate(prior, responses, likelihood, sites, enough=ENOUGH)
+        prior = DensePrior(with_mean(matrix, responses.basis, prior_std))
+        result = approximate(prior, responses, likelihood, sites, enough=ENOUGH)
     except np.linalg.LinAlgError:
         return -np.inf
-    return found.log_evidence if np.isfinite(found.log_evidence) else -np.inf
+    return result.log_evidence if np.isfinite(result.log_evidence) else -np.inf

@@ -17,23 +17,12 @@ _IMPOSSIBLE = 1e25
 
 
 class LatentMode(NamedTuple):
-    """The maximum of evidence times prior.
-
-    Attributes
-    ----------
-    space : LatentSpace
-    model : Model
-    amplitude : float
-        The factor of the kernel as it is.
-    log_posterior : float
-        Up to a constant.
-    converged : bool
-    """
+    """The maximum of evidence times prior."""
 
     space: LatentSpace
     model: Model
-    amplitude: float
-    log_posterior: float
+    amplitude: float  # factor of the unscaled kernel
+    log_posterior: float  # up to a constant
     converged: bool
 
     @property
@@ -79,13 +68,13 @@ def find_latent_mode(space: LatentSpace, evidence: LatentEvidence, start: Model 
     return LatentMode(space, model, evidence.amplitude(model), -float(value), converged)
 
 
-def warn_of_bounds(found: LatentMode) -> None:
+def warn_of_bounds(mode: LatentMode) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
-    space = found.space
-    for name, value, (low, high) in zip(space.names, space.vector(found.model), space.box, strict=True):
+    space = mode.space
+    for name, value, (low, high) in zip(space.names, space.vector(mode.model), space.box, strict=True):
         if high > low and min(value - low, high - value) < 1e-6:
             end = "smallest" if value - low < high - value else "largest"
-            known = found.model.kernel.hyperparameters.get(name, float(np.exp(value)))
+            known = mode.model.kernel.hyperparameters.get(name, float(np.exp(value)))
             shown = f", {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
                 f"training ended with the {end} {name} that is searched{shown}: the observations do not "

@@ -1,4 +1,4 @@
-"""Hyperparameters of a kernel seen through a likelihood, as coordinates with their prior."""
+"""Hyperparameters of a kernel and a likelihood, as coordinates with their prior."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.kernels.kernel import Kernel
 
-# Prior and range of a likelihood's parameters that state none.
+# Default prior and range of a likelihood's parameters.
 PRIOR, RANGE = (1.0, 10.0), (1e-4, 1e4)
 
 
@@ -29,30 +29,14 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class LatentSpace:
-    """Coordinates of a kernel's hyperparameters, the output scale, and the likelihood's parameters.
-
-    All but those of the kernel are logarithms; the kernel's are as `Parameters` has them.
-
-    Attributes
-    ----------
-    parameters : Parameters
-        Of the kernel.
-    output_scale : float or None
-        None trains it.
-    likelihood : Likelihood
-        Its unknown parameters are trained.
-    prior : HyperparameterPrior
-        FLAT drops the likelihood's priors, too.
-    unit, length_unit : float
-        Of the latent function, and of lengthscales.
-    """
+    """Coordinates of hyperparameters (`Parameters`); logarithms of output scale and likelihood parameters."""
 
     parameters: Parameters
-    output_scale: float | None
-    likelihood: Likelihood
-    prior: HyperparameterPrior
-    unit: float
-    length_unit: float
+    output_scale: float | None  # None trains it
+    likelihood: Likelihood  # its unknown parameters are trained
+    prior: HyperparameterPrior  # FLAT drops the likelihood's priors, too
+    unit: float  # of the latent function
+    length_unit: float  # of lengthscales
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from graphrf.gp.hyperparameters.marginal_likelihood import Likelihood, log_marginal_likelihood
+from graphrf.gp.hyperparameters.marginal_likelihood import MarginalLikelihood, log_marginal_likelihood
 from graphrf.gp.hyperparameters.parameters import NOISES, OUTPUT_SCALES, Parameters
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -27,7 +27,7 @@ Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
 """Divides K before the output scale multiplies it; returned with its derivatives in the named parameters."""
 
 
-class Block(NamedTuple):
+class TrainingBlock(NamedTuple):
     """Observations that training sees together, and K at their nodes."""
 
     gram: Gram
@@ -35,63 +35,30 @@ class Block(NamedTuple):
 
 
 class LikelihoodResult(NamedTuple):
-    """The best hyperparameters found.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    amplitude : float
-        The factor of the kernel as it is: output scale over divisor.
-    noise : float
-        Variance.
-    value : float
-        The log marginal likelihood of the observations that training saw, without the prior.
-    converged : bool
-        Whether the gradient is level to a tenth of a nat in the logarithms of the parameters.
-    point : ndarray
-        The parameters as the search has them.
-    ends : dict
-        Of each hyperparameter that ended where the search does: "smallest" or "largest".
-    """
+    """The best hyperparameters of a search."""
 
     kernel: Kernel
-    amplitude: float
+    amplitude: float  # factor of the unscaled kernel: output scale over divisor
     noise: float
-    value: float
-    converged: bool
-    point: np.ndarray
-    ends: dict[str, str]
+    value: float  # log marginal likelihood of the training observations, without the prior
+    converged: bool  # the gradient is below 0.1 in the logarithms of the parameters
+    point: np.ndarray  # the vector of the search
+    ends: dict[str, str]  # "smallest" or "largest" for hyperparameters at a bound of the search
 
 
 @dataclass
 class LikelihoodSearch:
-    """The search for the largest posterior density of the hyperparameters: marginal likelihood times prior.
+    """The search for the largest marginal likelihood times prior; blocks are independent but for their mean."""
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Independent of each other but for the mean.
-    parameters : Parameters
-        Of the kernel.
-    output_scale, noise : float or None
-        None trains them.
-    divisor : Divisor
-    prior : HyperparameterPrior
-    unit, length_unit : float
-        Of variances and lengthscales.
-    step : callable, optional
-        Called for each evaluation.
-    """
-
-    blocks: Sequence[Block]
+    blocks: Sequence[TrainingBlock]
     parameters: Parameters
-    output_scale: float | None
-    noise: float | None
+    output_scale: float | None  # None trains it
+    noise: float | None  # None trains it
     divisor: Divisor
     prior: HyperparameterPrior
-    unit: float
-    length_unit: float
-    step: Step | None = None
+    unit: float  # of variances
+    length_unit: float  # of lengthscales
+    step: Step | None = None  # called for each evaluation
 
     def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
         """The highest end of searches from some points; those less than 1 from the end of another are left out."""
@@ -119,9 +86,9 @@ class LikelihoodSearch:
     def _minimum(self, start: np.ndarray) -> tuple[float, bool, np.ndarray]:
         """The end of one search: `negative` there, whether its gradient is level, and the point.
 
-        The objective is that of a mean observation: then a first step, which is its gradient, stays near a start
-        that a grid chose among several maxima. A line search turns back from a number that is higher than all
-        before, but ends at inf.
+        The objective is divided by the number of observations: then a first step, which is its gradient, stays
+        near a start that a grid chose among several maxima. A line search turns back from a large number, but ends
+        at inf.
         """
         if not start.size:
             return 0.0, True, start
@@ -132,12 +99,12 @@ class LikelihoodSearch:
             values.append(value if math.isfinite(value) else max(values, default=1e25) + size)
             return values[-1] / size, slope / size
 
-        found = optimize.minimize(
+        result = optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=self._box,
             options={"ftol": 1e-9, "gtol": 1e-3 / size},  # nats of an observation, and of all in a logarithm
         )  # fmt: skip
-        projected = found.x - np.clip(found.x - size * found.jac, *np.transpose(self._box))
-        return float(found.fun), bool(np.abs(projected).max() <= 0.1), found.x
+        projected = result.x - np.clip(result.x - size * result.jac, *np.transpose(self._box))
+        return float(result.fun), bool(np.abs(projected).max() <= 0.1), result.x
 
     @property
     def _size(self) -> int:
@@ -183,10 +150,7 @@ class LikelihoodSearch:
     # -- the objective -----------------------------------------------------------------------------
 
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log posterior density, up to a constant, and its gradient (or zeros).
-
-        It is inf where the covariance of the observations cannot be factored.
-        """
+        """Minus the log posterior density and its gradient (or zeros); inf if the covariance is singular."""
         if self.step is not None:
             self.step()
         kernel, output_scale, noise = self._model(vector)
@@ -196,21 +160,23 @@ class LikelihoodSearch:
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return math.inf, np.zeros(vector.size)
         try:
-            found = self._likelihood(kernel, names, given, output_scale / divisor, noise)
+            result = self._likelihood(kernel, names, given, output_scale / divisor, noise)
         except np.linalg.LinAlgError:
             return math.inf, np.zeros(vector.size)
-        density, bend = self._log_prior(vector)
+        density, density_slope = self._log_prior(vector)
         if not gradient:
-            return -found.value - density, np.zeros(vector.size)
-        own = self.parameters.slopes(kernel, found.parameters - found.log_scale * slopes / divisor)
-        return -found.value - density, -np.append(own, [found.log_scale, found.log_noise])[self._trained] - bend
+            return -result.value - density, np.zeros(vector.size)
+        kernel_slopes = self.parameters.slopes(kernel, result.parameters - result.log_scale * slopes / divisor)
+        return -result.value - density, -np.append(kernel_slopes, [result.log_scale, result.log_noise])[
+            self._trained
+        ] - density_slope
 
     def _matrices(self, kernel: Kernel, names: Sequence[str]) -> Matrices:
         return [block.gram(kernel, names) for block in self.blocks]
 
     def _likelihood(
         self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
-    ) -> Likelihood:
+    ) -> MarginalLikelihood:
         """The likelihood, with derivatives in the named parameters unless there are None."""
         return log_marginal_likelihood(
             [matrix for matrix, _ in given], [block.observations for block in self.blocks],
@@ -224,11 +190,11 @@ class LikelihoodSearch:
     def _log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """The log prior density of a vector, and its gradient."""
         units = {"lengthscale": self.length_unit, "output_scale": self.unit, "noise": self.unit}
-        found = [
+        result = [
             self.prior.log_density(name, value, units.get(name, 1.0))
             for name, value in zip(self._names, vector, strict=True)
         ]
-        values, slopes = np.array(found, dtype=np.float64).reshape(-1, 2).T
+        values, slopes = np.array(result, dtype=np.float64).reshape(-1, 2).T
         return float(values.sum()), slopes
 
 
@@ -261,9 +227,9 @@ def precision_divisor(precision: KernelPrecision) -> Divisor:
         value = precision.with_kernel(kernel).mean_variance()
         slopes = []
         for name in names:
-            share = kernel.hyperparameters[name]
-            step = 1e-5 * share * (1 - share)  # half of the digits
-            ends = (kernel.replace(**{name: end}) for end in (share + step, share - step))
+            proportion = kernel.hyperparameters[name]
+            step = 1e-5 * proportion * (1 - proportion)  # half of the digits
+            ends = (kernel.replace(**{name: end}) for end in (proportion + step, proportion - step))
             above, below = (precision.with_kernel(end).mean_variance() for end in ends)
             slopes.append((above - below) / (2 * step))
         return value, np.array(slopes)

@@ -13,7 +13,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import least_squares_mean
 
 
-class Likelihood(NamedTuple):
+class MarginalLikelihood(NamedTuple):
     """The log marginal likelihood and its gradient.
 
     Attributes
@@ -42,39 +42,21 @@ def log_marginal_likelihood(
     scale: float,
     noise: float,
     derivatives: Sequence[Sequence[np.ndarray]] = (),
-) -> Likelihood:
+) -> MarginalLikelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, scale K), summed over outputs, by Cholesky.
 
     With A = scale K + noise diag(1 / counts) and r = y_bar - H b, each output contributes
 
     .. math:: -\tfrac12 r^\top A^{-1} r - \tfrac12 \log |A| - \tfrac m2 \log 2\pi
 
-    and the terms of repeated observations (`Observations`). The coefficients b of the mean's basis H maximise
-    the likelihood, so they do not enter the gradient; with M = (sum over outputs of a a^T - A^-1) / 2,
-    a = A^-1 r, the derivative in anything that moves A by dA is <M, dA>.
+    and the terms of repeated observations (`Observations`). The coefficients b maximise the likelihood, so they do
+    not enter the gradient: with M = (sum over outputs of a a^T - A^-1) / 2, a = A^-1 r, a change dA adds <M, dA>.
+    Several blocks share b and count as otherwise independent (a composite likelihood). `matrices` (m, m) and their
+    `derivatives` are those of each block; without derivatives there is no gradient. LinAlgError if an A is
+    singular to rounding. Cost: about m^3 multiply-adds a block.
 
-    Several blocks of observations count as independent of each other but for b, which they share: their sum
-    is then a composite likelihood, not the density of all.
-
-    Parameters
-    ----------
-    matrices : sequence of ndarray, shape (m, m) each
-        K at the distinct observed nodes of each block.
-    blocks : sequence of Observations
-    scale, noise : float
-        Output scale and noise variance, > 0.
-    derivatives : for each block a sequence of ndarray, shape (m, m) each
-        Derivatives of its matrix; without them there is no gradient.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If an A is not positive definite to rounding.
-
-    Notes
-    -----
-    Cost: about m^3 multiply-adds a block; source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9;
-    Varin, Reid and Firth 2011, "An overview of composite likelihood methods" (independent blocks).
+    Source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9; Varin, Reid and Firth 2011, "An overview of
+    composite likelihood methods".
     """
     factors, halves = [], []
     for matrix, block in zip(matrices, blocks, strict=True):
@@ -106,4 +88,4 @@ def log_marginal_likelihood(
         weights = 0.5 * np.square(solved).sum(axis=1) - p * np.diagonal(triangle)
         extra = p * (block.n_total - block.nodes.size)
         log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (block.within / noise - extra)
-    return Likelihood(value, mean, log_scale, log_noise, slopes)
+    return MarginalLikelihood(value, mean, log_scale, log_noise, slopes)

@@ -9,13 +9,13 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.likelihood_search import (
-    Block,
     Divisor,
     LikelihoodResult,
     LikelihoodSearch,
+    TrainingBlock,
     precision_divisor,
     spectral_divisor,
     unit_divisor,
@@ -44,17 +44,17 @@ class Mode(NamedTuple):
 def find_mode(
     problem: NormalProblem,
     route: Route,
-    axis: Axis,
+    axis: KernelAxis,
     starts: Sequence[Hyperparameters],
     grams: Grams,
     step: Step | None,
     *,
     warns: bool = False,
 ) -> Mode:
-    """The mode of likelihood times prior, without tempering, of one kernel.
+    """The mode of likelihood times prior of one kernel, without tempering; `warns` of a mode at a bound.
 
-    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes;
-    of more nodes it is that of blocks of 250. With `warns` a mode at a bound of the search is warned of.
+    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes,
+    in blocks of 250 above 250.
     """
     graph, seed, scale = problem.graph, problem.seed, problem.output_scale
     # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is reported.
@@ -74,34 +74,31 @@ def find_mode(
         for start in starts:
             output_scale = start.amplitude * search.divided_by(start.kernel)
             points.append(search.point(start.kernel, output_scale, start.noise))
-        found = search.run(points)
+        result = search.run(points)
         if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
-            search.divisor = mode_divisor(graph, found.kernel, True, seed, route.precision)
-            found = search.run([found.point])
+            search.divisor = mode_divisor(graph, result.kernel, True, seed, route.precision)
+            result = search.run([result.point])
     if warns:
-        _warn_of_bounds(axis, found)
-    by = normaliser(graph, found.kernel, seed, route.precision) if normalize else 1.0
-    amplitude, scale = (found.amplitude, found.amplitude * by) if scale is None else (scale / by, scale)
-    return Mode(Hyperparameters(found.kernel, amplitude, scale, found.noise, 1.0), found.converged)
+        _warn_of_bounds(axis, result)
+    by = normaliser(graph, result.kernel, seed, route.precision) if normalize else 1.0
+    amplitude, scale = (result.amplitude, result.amplitude * by) if scale is None else (scale / by, scale)
+    return Mode(Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged)
 
 
-def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[Block]:
+def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[TrainingBlock]:
     """Up to `max_train` observed nodes together, or blocks of 250 of them."""
     observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
     size = most if observed.size <= most else min(BLOCK, most)
     rng = np.random.default_rng(problem.seed)
     nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     exact = route.exact_grams(grams, kernel, nodes, problem.seed)
-    return [Block(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
+    return [TrainingBlock(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
 
 
 def mode_divisor(
     graph: Graph, kernel: Kernel, normalize: bool, seed: int, precision: KernelPrecision | None
 ) -> Divisor:
-    """1, or the mean variance over all nodes: the divisor of K before an output scale multiplies it.
-
-    By a quadrature of the spectrum that is exact at the kernel where the search begins.
-    """
+    """The divisor of K: 1, or its mean variance, by a quadrature that is exact at `kernel`."""
     if not normalize:
         return unit_divisor()
     if not kernel.is_series:
@@ -112,7 +109,7 @@ def mode_divisor(
     return spectral_divisor(points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale)
 
 
-def _warn_of_bounds(axis: Axis, found: LikelihoodResult) -> None:
+def _warn_of_bounds(axis: KernelAxis, result: LikelihoodResult) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
     order = "are nodes and y in the same order?"
     reasons = {
@@ -127,8 +124,8 @@ def _warn_of_bounds(axis: Axis, found: LikelihoodResult) -> None:
     }
     if axis.is_cut:  # the route's limitation is warned of
         del reasons["largest lengthscale"]
-    values = {"noise": found.noise, **found.kernel.hyperparameters}
-    for name, end in found.ends.items():
+    values = {"noise": result.noise, **result.kernel.hyperparameters}
+    for name, end in result.ends.items():
         if (reason := reasons.get(f"{end} {name}")) is not None:
             at = f", {values[name]:.3g}" if name in values else ""
             warn(f"training ended with the {end} {name} that is searched{at}, {reason}")

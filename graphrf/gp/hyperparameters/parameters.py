@@ -1,4 +1,4 @@
-"""A kernel's hyperparameters as a search has them: where they are sought, and the vector that it moves."""
+"""A kernel's hyperparameters as the bounded coordinates of a search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES
 
-# Output scale and noise, in variances of the observations: so small or large that neither is seen any more.
+# Ranges of output scale and noise in variances of the observations: beyond them neither has an effect.
 OUTPUT_SCALES = (1e-3, 1e3)
 NOISES = (1e-6, 10.0)
 
@@ -23,7 +23,7 @@ def hyperparameter_range(
     low = kernel.hyperparameter_bounds(scale)[name]
     if name == "lengthscale":
         return min(LENGTHSCALES[0] * unit, longest), longest
-    if name in ("nu", "power"):  # trained only when asked for; outside the data hardly determine them
+    if name in ("nu", "power"):  # trained on request only; outside, the data hardly determine them
         return 0.25, 8.0
     if name in kernel.shares:
         return 1e-3, 1 - 1e-3
@@ -33,18 +33,10 @@ def hyperparameter_range(
 
 
 class Parameters:
-    """Named hyperparameters within bounds, in coordinates x: log(theta) where the lower bound is positive.
+    """Named hyperparameters of a kernel within bounds, as coordinates.
 
-    Shares between 0 and 1 have the logarithm of theta / (1 - theta).
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The first guess; what is not named stays as it is there.
-    names : sequence of str
-        May be empty.
-    bounds : mapping
-        Of each: (low, high).
+    A coordinate is log(theta) where the lower bound is positive, and log odds for shares between 0 and 1. Other
+    hyperparameters keep the kernel's values.
     """
 
     def __init__(self, kernel: Kernel, names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> None:
@@ -64,26 +56,26 @@ class Parameters:
         """The kernel of a vector that begins with the coordinates."""
         if not self.names:
             return self._kernel
-        own = x[: len(self.names)]
-        own = np.where(self._logged, np.exp(np.where(self._logged, own, 0.0)), own)
-        own = np.where(self._shares, expit(own), own)
+        theta = x[: len(self.names)]
+        theta = np.where(self._logged, np.exp(np.where(self._logged, theta, 0.0)), theta)
+        theta = np.where(self._shares, expit(theta), theta)
         # rounding in exp(log(bound)) may step over a bound
-        values = zip(self.names, own, strict=True)
+        values = zip(self.names, theta, strict=True)
         return self._kernel.replace(**{name: float(np.clip(value, *self._bounds[name])) for name, value in values})
 
     def slopes(self, kernel: Kernel, derivatives: Sequence[float] | np.ndarray) -> np.ndarray:
         """Derivatives in the coordinates from those in the hyperparameters."""
-        own = np.array([kernel.hyperparameters[name] for name in self.names])
-        by = np.where(self._shares, own * (1 - own), np.where(self._logged, own, 1.0))
+        theta = np.array([kernel.hyperparameters[name] for name in self.names])
+        by = np.where(self._shares, theta * (1 - theta), np.where(self._logged, theta, 1.0))
         return np.asarray(derivatives, dtype=np.float64) * by
 
     def point(self, kernel: Kernel) -> np.ndarray:
         """The coordinates of a kernel, within the bounds."""
-        own = kernel.hyperparameters
+        theta = kernel.hyperparameters
         kept = self._logged | self._shares
         return self._coordinates(
             [
-                float(np.clip(own[name], *self._bounds[name])) if clipped else own[name]
+                float(np.clip(theta[name], *self._bounds[name])) if clipped else theta[name]
                 for name, clipped in zip(self.names, kept, strict=True)
             ]
         )
@@ -98,14 +90,14 @@ class Parameters:
                 points.append(given.copy())
                 points[-1][self.names.index("lengthscale")] = math.log(value)
         for place in np.flatnonzero(self._shares):
-            for share in (0.1, 0.9):
+            for proportion in (0.1, 0.9):
                 points.append(given.copy())
-                points[-1][place] = logit(share)
+                points[-1][place] = logit(proportion)
         return points
 
     def _coordinates(self, values: Sequence[float]) -> np.ndarray:
         """The coordinates of one value for each name."""
         kinds = zip(values, self._logged, self._shares, strict=True)
         return np.array(
-            [math.log(own) if logged else float(logit(own)) if share else own for own, logged, share in kinds]
+            [math.log(each) if logged else float(logit(each)) if odds else each for each, logged, odds in kinds]
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, Matrices
-from graphrf.gp.hyperparameters.marginal_likelihood import Likelihood
+from graphrf.gp.hyperparameters.marginal_likelihood import MarginalLikelihood
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import least_squares_mean
 from graphrf.kernels.kernel import Kernel
@@ -21,10 +21,10 @@ def precision_likelihood(
     amplitude: float,
     noise: float,
     names: Sequence[str] | None = None,
-) -> Likelihood:
+) -> MarginalLikelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its gradient.
 
-    With P, A and f_hat as in `PrecisionPosterior`, and m distinct observed nodes,
+    With P, A and f_hat as in `PrecisionPosterior`,
 
     .. math:: \log |A| = \log |P| - \log |Q| + \log |D|, \quad
               r^\top A^{-1} r = \tfrac1a \hat f^\top Q \hat f + (r - S \hat f)^\top D^{-1} (r - S \hat f),
@@ -32,20 +32,9 @@ def precision_likelihood(
     .. math:: \partial \log |A| = \mathrm{tr}(P^{-1} \partial Q) - \mathrm{tr}(Q^{-1} \partial Q), \quad
               \partial (r^\top A^{-1} r) = \tfrac1a \hat f^\top \partial Q \hat f.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Hyperparameters whose derivatives are wanted, at a fixed amplitude; None: no gradient.
-
-    Returns
-    -------
-    Likelihood
-        `log_scale` is the derivative in log a.
-
-    Notes
-    -----
-    Two sparse factorisations, and for the gradient two selected inverses. The quadratic form is the least of its
-    kind, so that errors of f_hat enter it by their squares. Source: Rue and Held 2005, Sec. 2.3 and 2.4.
+    Derivatives are in the hyperparameters `names` at a fixed amplitude (None: no gradient), and in log a. Cost:
+    two sparse factorisations, and two selected inverses for the gradient. The quadratic form is a minimum, so that
+    errors of f_hat enter by their squares. Source: Rue and Held 2005, Sec. 2.3 and 2.4.
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise
@@ -53,9 +42,9 @@ def precision_likelihood(
     weights[nodes] = amplitude * d
     factor = precision.factor(weights)
     values = np.column_stack([observations.means, observations.basis])
-    spread = np.zeros((weights.size, values.shape[1]))
-    spread[nodes] = (amplitude * d)[:, None] * values
-    fitted = factor.solve(spread)
+    extended = np.zeros((weights.size, values.shape[1]))
+    extended[nodes] = (amplitude * d)[:, None] * values
+    fitted = factor.solve(extended)
     left = values - fitted[nodes]
     inner = fitted.T @ (precision.matrix @ fitted) / amplitude + left.T @ (d[:, None] * left)
     mean = least_squares_mean(inner[p:, p:], inner[p:, :p])
@@ -66,15 +55,15 @@ def precision_likelihood(
     log_determinant = factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
     value = -0.5 * (signal + error) - 0.5 * p * log_determinant + float(observations.log_constant(noise))
     if names is None:
-        return Likelihood(value, mean, 0.0, 0.0, np.zeros(0))
-    share = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
-    log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - share))
+        return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
+    explained = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
+    log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - explained))
     slopes = []
     for name in names:
         change = precision.derivative(name)
         traces = factor.trace(change) - precision.trace_of_derivative(name)
         slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
-    return Likelihood(value, mean, 0.5 * (signal - p * share), log_noise, np.array(slopes))
+    return MarginalLikelihood(value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes))
 
 
 class PrecisionSearch(LikelihoodSearch):
@@ -90,7 +79,7 @@ class PrecisionSearch(LikelihoodSearch):
 
     def _likelihood(
         self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
-    ) -> Likelihood:
+    ) -> MarginalLikelihood:
         try:
             precision = self._precision.with_kernel(kernel)
         except ValueError as error:  # numerically singular

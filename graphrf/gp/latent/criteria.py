@@ -13,7 +13,7 @@ from graphrf.gp.latent.posterior import Gaussian
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.marginals import Marginals
 
-# The largest share of an observation's precision that its own site may have: beyond it nothing else is known.
+# The largest fraction of an observation's precision due to its own site: above it nothing else is known.
 _ALONE = 1 - 1e-9
 
 
@@ -23,10 +23,10 @@ class LeaveOneOut(NamedTuple):
     Attributes
     ----------
     log_density : ndarray, shape (m,)
-        log p(y_i | y_-i), also called the logarithm of CPO.
+        log p(y_i | y_-i), the logarithm of CPO.
     pit : ndarray, shape (m,), or None
-        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2: uniform for a calibrated model. NaN for censored times; None
-        for a likelihood of your own without `distribution`.
+        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2, uniform for a calibrated model; NaN for censored times, None
+        for a user-defined likelihood without `distribution`.
     total : float
         The sum of log densities (elpd).
     """
@@ -54,10 +54,8 @@ class Waic(NamedTuple):
 def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> LeaveOneOut:
     r"""Densities from cavity distributions: those of eta_i without the site of observation i.
 
-    Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`.
-
-    Source: Vehtari et al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent
-    variable models".
+    Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`. Source: Vehtari et
+    al. 2016, "Bayesian leave-one-out cross-validation approximations for Gaussian latent variable models".
     """
     densities, transforms = [], []
     for point in points:
@@ -89,7 +87,7 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
             return point.likelihood.log_density(data.y[..., None], f + data.offset[:, None])
 
         first.append(normal_average(log_density, law.mean, law.variance))
-        second.append(normal_average(lambda f, own=log_density: np.square(own(f)), law.mean, law.variance))
+        second.append(normal_average(lambda f, density=log_density: np.square(density(f)), law.mean, law.variance))
     total = float(logsumexp(np.array(density), axis=0, b=probabilities[:, None]).sum())
     mean = probabilities @ np.array(first)
     n_effective = float((probabilities @ np.array(second) - mean**2).sum())
@@ -97,10 +95,10 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
 
 
 def _cavity(point: Gaussian) -> Marginals:
-    """The distribution of eta_i without its own site."""
+    """The distribution of eta_i without its site."""
     fitted, sites = point.fitted, point.sites
-    share = np.minimum(sites.precision * fitted.variance, _ALONE)
-    variance = fitted.variance / (1 - share)
+    fraction = np.minimum(sites.precision * fitted.variance, _ALONE)
+    variance = fitted.variance / (1 - fraction)
     mean = variance * (fitted.mean / fitted.variance - sites.shift)
     return Marginals(mean, variance, point.likelihood)
 

@@ -14,24 +14,12 @@ from graphrf.gp.terms.parameters import Parameter
 
 @dataclass(frozen=True)
 class Data:
-    """m observations y of eta + offset.
+    """m observations y of eta + offset."""
 
-    Attributes
-    ----------
-    y : ndarray, shape (m,) or (k, m)
-        As the likelihood takes them.
-    offset : ndarray, shape (m,)
-        The logarithm of the exposure.
-    likelihood : Likelihood
-        Its unknown parameters are trained.
-    unit : float
-        Of eta.
-    """
-
-    y: np.ndarray
-    offset: np.ndarray
-    likelihood: Likelihood
-    unit: float
+    y: np.ndarray  # (m,) or (k, m), as the likelihood takes them
+    offset: np.ndarray  # the logarithm of the exposure
+    likelihood: Likelihood  # its unknown parameters are trained
+    unit: float  # the unit of eta
 
     @property
     def responses(self) -> Responses:
@@ -42,16 +30,16 @@ class Data:
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The unknown parameters of the likelihood."""
-        found = []
+        result = []
         for name in self.likelihood.unknown:
             unit = self.likelihood.parameter_unit(name, self.unit)
             median, factor = self.likelihood.priors.get(name, PRIOR)
             low, high = (end * unit for end in self.likelihood.ranges.get(name, RANGE))
             prior = median * unit, factor
-            found.append(Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name)))
-        return tuple(found)
+            result.append(Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name)))
+        return tuple(result)
 
     def known(self, coordinates: np.ndarray) -> Likelihood:
         """The likelihood at coordinates of its unknown parameters."""
-        values = {own.name: own.value(x) for own, x in zip(self.parameters(), coordinates, strict=True)}
+        values = {each.name: each.value(x) for each, x in zip(self.parameters(), coordinates, strict=True)}
         return self.likelihood.replace(**values) if values else self.likelihood

@@ -1,7 +1,7 @@
 r"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
 
 Points are drawn from normal distributions, along a sequence that fills the space evenly, and weighted by evidence
-times prior over their density. A few of them stand for all, by systematic resampling, and there expectation
+times prior over their density. A few of them represent all, by systematic resampling, and there expectation
 propagation takes the place of Laplace's approximation.
 
 Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using
@@ -18,20 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri
 
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.explore import systematic
-from graphrf.gp.hyperparameters.explore_latent import evenly
+from graphrf.gp.hyperparameters.grid import systematic
+from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 
-# Points that are weighed and those that stand for them, at least and at most; seconds that weighing may take; and
-# the factor of the deviations of their distribution.
+# Sampled points and those that represent them, at least and at most; seconds for their evaluation; and the factor
+# of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
 # The squared length of the step that remains, in deviations of the posterior, at the end of a search.
 _SETTLED = 0.02
@@ -56,27 +55,28 @@ class Search:
 
     @property
     def start(self) -> np.ndarray:
-        return np.array([own.coordinate(own.start) for own in self.parameters])
+        return np.array([each.coordinate(each.start) for each in self.parameters])
 
     @property
     def box(self) -> np.ndarray:
-        return np.array([[own.coordinate(own.low), own.coordinate(own.high)] for own in self.parameters]).reshape(
-            -1, 2
-        )
+        ends = [[each.coordinate(each.low), each.coordinate(each.high)] for each in self.parameters]
+        return np.array(ends).reshape(-1, 2)
 
     def at(self, vector: np.ndarray) -> Any:
-        """The approximation at a vector: `Mode` or `Moments`."""
+        """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
         n = len(self.joint.parameters)
-        self._last = self.by.found(self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last)
+        self._last = self.by.approximation(
+            self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last
+        )
         return self._last
 
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        own: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
-        return own
+        slopes: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
+        return slopes
 
     def moved(self, offset: np.ndarray) -> Search:
         """The same with an offset of eta added; it begins where this one ended."""
@@ -89,8 +89,8 @@ class Search:
         """Log prior density of the coordinates, and its gradient."""
         if self.flat:
             return 0.0, np.zeros(vector.size)
-        own = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
-        return sum(value for value, _ in own), np.array([slope for _, slope in own])
+        terms = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
+        return sum(value for value, _ in terms), np.array([slope for _, slope in terms])
 
     def log_posterior(self, vector: np.ndarray) -> float:
         """Up to a constant; -inf where there is none."""
@@ -111,9 +111,19 @@ class Search:
         value = -at.log_evidence - prior
         return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
 
+    def warn_of_bounds(self, vector: np.ndarray) -> None:
+        """Warn of hyperparameters at the ends of the search."""
+        for each, x, (low, high) in zip(self.parameters, vector, self.box, strict=True):
+            if min(x - low, high - x) < 1e-6:
+                end = "smallest" if x - low < high - x else "largest"
+                warn(
+                    f"training ended with the {end} {each.name} that is searched, {each.value(x):.3g}: the "
+                    "observations do not determine it; state a prior, or leave out the term"
+                )
+
 
 class Point(NamedTuple):
-    """Coordinates of hyperparameters, their share of the posterior, and Laplace's evidence there."""
+    """Coordinates of hyperparameters, their posterior probability, and Laplace's evidence there."""
 
     vector: np.ndarray
     weight: float
@@ -121,47 +131,39 @@ class Point(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Coordinates of hyperparameters, shape (n, p), and their shares of the posterior."""
+    """Coordinates of hyperparameters, shape (n, p), and their posterior probabilities."""
 
     vectors: np.ndarray
-    shares: np.ndarray
+    weights: np.ndarray
 
 
-class Maximum(NamedTuple):
-    """The end of a search."""
+class SearchMaximum(NamedTuple):
+    """The end of a search; `converged` if the remaining step is small in deviations of the posterior."""
 
     vector: np.ndarray
     value: float
     converged: bool
 
 
-def maximised(search: Search) -> Maximum:
+def maximised(search: Search) -> SearchMaximum:
     """The mode of the posterior of hyperparameters."""
     start = search.start
     if not start.size:
-        return Maximum(start, search.log_posterior(start), True)
-    result = _minimised(search.negative, start, search.box)
-    if result.value >= _IMPOSSIBLE:
+        return SearchMaximum(start, search.log_posterior(start), True)
+    result = _maximum(search.negative, start, search.box)
+    if result.value <= -_IMPOSSIBLE:
         raise ValueError(
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
             "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    return Maximum(result.x, -result.value, result.converged)
+    return result
 
 
-class _Minimum(NamedTuple):
-    """The end of a minimisation; `converged` if the remaining step is small in deviations of the posterior."""
+def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> SearchMaximum:
+    """The maximum of a function, from its negative with the gradient, within a box.
 
-    x: np.ndarray
-    value: float
-    converged: bool
-
-
-def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> _Minimum:
-    """The minimum of a function with its gradient, within a box.
-
-    It is divided by the size of its slope at the start: the first step is as long as the slope, and the search
-    does not come back from an impossible end of the range.
+    The function is divided by the norm of its gradient at the start: else the first step is as long as the
+    gradient, and may end where no factorisation succeeds.
     """
     unit = max(1.0, float(np.linalg.norm(negative(start)[1])))
 
@@ -176,11 +178,11 @@ def _minimised(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
     converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
-    return _Minimum(result.x, float(result.fun) * unit, converged)
+    return SearchMaximum(result.x, -float(result.fun) * unit, converged)
 
 
-class Likelihoods(NamedTuple):
-    """The maximum over hyperparameters and coefficients."""
+class JointMaximum(NamedTuple):
+    """The joint maximum over hyperparameters and coefficients."""
 
     vector: np.ndarray
     coefficients: np.ndarray
@@ -189,38 +191,35 @@ class Likelihoods(NamedTuple):
     converged: bool
 
 
-def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Likelihoods:
-    """Hyperparameters and coefficients that are most probable together; `search` is of the terms alone.
-
-    `start` and `scale` are the first coefficients and their deviations, by which the search is scaled.
-    """
+def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> JointMaximum:
+    """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`."""
     n = len(search.parameters)
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
-        own = search.moved(design @ (x[n:] * scale))
+        moved = search.moved(design @ (x[n:] * scale))
         try:
-            at = own.at(x[:n])
-            slope = own.slopes(x[:n], at)
+            at = moved.at(x[:n])
+            slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(x.size)
         search._last = at
-        prior, prior_slope = own.log_prior(x[:n])
-        more = own.by.coefficient_gradient(own.joint, design, at) * scale
+        prior, prior_slope = moved.log_prior(x[:n])
+        more = moved.by.coefficient_gradient(moved.joint, design, at) * scale
         return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
     first = np.concatenate([search.start, start / scale])
-    result = _minimised(negative, first, box)
-    coefficients = result.x[n:] * scale
-    at = search.moved(design @ coefficients).at(result.x[:n])
-    return Likelihoods(result.x[:n], coefficients, at, -result.value, result.converged)
+    result = _maximum(negative, first, box)
+    vector, coefficients = result.vector[:n], result.vector[n:] * scale
+    at = search.moved(design @ coefficients).at(vector)
+    return JointMaximum(vector, coefficients, at, result.value, result.converged)
 
 
-def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Sample, float]:
-    """Points that stand for the posterior, all that were weighed, and the logarithm of the integral over them.
+def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point], Sample, float]:
+    """Points that represent the posterior, all weighted samples, and the logarithm of the integral over them.
 
     Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
-    fitted to the first; both are weighted by their mixture's density.
+    fitted to the first; both are weighted by the density of their mixture.
     """
     p = top.vector.size
     if not p:
@@ -228,35 +227,39 @@ def explored(search: Search, top: Maximum, seed: int) -> tuple[list[Point], Samp
     rng = np.random.default_rng([seed, 7])
     n_sample, n_points = _sizes(search)
     z = [ndtri(evenly(n_sample // 2, p, rng)) for _ in range(2)]
-    first = _Normal(top.vector, _WIDER * _root(search, top))
+    first = NormalProposal(top.vector, _WIDER * _root(search, top))
     vectors = first.at(z[0])
     log = _log_posteriors(search, vectors)
-    second = _Normal.fitted(vectors, log - first.log_density(vectors))
+    log_weights = log - first.log_density(vectors)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    # wider where few of the points have most of the weight
+    added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
+    second = NormalProposal.fitted(vectors, weights, added, _WIDER)
     vectors = np.vstack([vectors, second.at(z[1])])
     log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
     density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
-    weights = log - density
-    total = float(logsumexp(weights)) - math.log(weights.size)
-    shares = np.exp(weights - logsumexp(weights))
-    effective = 1 / float(np.square(shares).sum())
+    log_weights = log - density
+    total = float(logsumexp(log_weights)) - math.log(log_weights.size)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
             f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
             f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
             "out terms of which the data say little"
         )
-    away = (vectors - shares @ vectors) * np.sqrt(shares)[:, None]
+    away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
-    chosen, counts = systematic(weights, np.argsort(vectors @ axis, kind="stable"), n_points)
+    chosen, counts = systematic(log_weights, np.argsort(vectors @ axis, kind="stable"), n_points)
     evidence = [log[k] - search.log_prior(vectors[k])[0] for k in chosen]
     points = [
         Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)
     ]
-    return points, Sample(vectors, shares), total
+    return points, Sample(vectors, weights), total
 
 
 def _sizes(search: Search) -> tuple[int, int]:
-    """Points that are weighed, and those that stand for them: more where an evaluation is cheap."""
+    """The numbers of sampled and of representing points: more where an evaluation is cheap."""
     seconds = 4 * search.joint.seconds
     n_sample = int(np.clip(_SECONDS / seconds, *_SAMPLES))
     return n_sample, int(np.clip(n_sample // 6, *_POINTS))
@@ -264,40 +267,11 @@ def _sizes(search: Search) -> tuple[int, int]:
 
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """The log posterior density at each vector; -inf outside of the box."""
-    box = search.box
-    found = [
-        search.log_posterior(own) if np.array_equal(own, np.clip(own, *box.T)) else -math.inf for own in vectors
-    ]
-    return np.array(found)
+    inside = (vectors == np.clip(vectors, *search.box.T)).all(axis=1)
+    return np.array([search.log_posterior(v) if ok else -math.inf for v, ok in zip(vectors, inside, strict=True)])
 
 
-class _Normal(NamedTuple):
-    """A normal distribution with the covariance R R^T."""
-
-    middle: np.ndarray
-    root: np.ndarray
-
-    @classmethod
-    def fitted(cls, vectors: np.ndarray, log_weights: np.ndarray) -> _Normal:
-        """Wider than weighted points, the more so where few of them have the weight."""
-        shares = np.exp(log_weights - logsumexp(log_weights))
-        middle = shares @ vectors
-        spread = np.cov(vectors.T).reshape(middle.size, -1)
-        own = ((vectors - middle).T * shares) @ (vectors - middle)
-        few = float(np.square(shares).sum())
-        return cls(middle, _WIDER * np.linalg.cholesky(own + (few + 1e-3) * spread))
-
-    def at(self, z: np.ndarray) -> np.ndarray:
-        """Draws from standard normal ones."""
-        return np.asarray(self.middle + z @ self.root.T)
-
-    def log_density(self, vectors: np.ndarray) -> np.ndarray:
-        z = solve_triangular(self.root, (vectors - self.middle).T, lower=True)
-        constant = 0.5 * self.middle.size * math.log(2 * math.pi) + float(np.log(np.diag(self.root)).sum())
-        return np.asarray(-0.5 * np.square(z).sum(axis=0) - constant)
-
-
-def _root(search: Search, top: Maximum) -> np.ndarray:
+def _root(search: Search, top: SearchMaximum) -> np.ndarray:
     """A root of the covariance of a normal distribution with the curvature at the mode."""
     p, box = top.vector.size, search.box
     hessian = np.empty((p, p))

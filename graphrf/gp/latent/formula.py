@@ -10,22 +10,19 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import missing
 
-# A design of smaller rank than columns has a singular value below this share of the largest.
+# A design of smaller rank than columns has a singular value below this fraction of the largest.
 _RANK = 1e-10
-# By which a constant may be missed.
+# The tolerance of a constant.
 _CONSTANT = 1e-8
 
 
 class Design(NamedTuple):
-    """The matrix of fixed effects, the names of its columns, and what makes it for other frames.
-
-    `specification` is None without fixed effects; `variables` are the columns of the frame that the formula reads.
-    """
+    """The matrix of fixed effects, the names of its columns, and the specification for other data frames."""
 
     matrix: np.ndarray
     names: tuple[str, ...]
-    specification: Any
-    variables: frozenset[str]
+    specification: Any  # None without fixed effects
+    variables: frozenset[str]  # columns that the formula reads
 
     @property
     def constant(self) -> np.ndarray | None:
@@ -33,8 +30,8 @@ class Design(NamedTuple):
         if not self.names:
             return None
         ones = np.ones(self.matrix.shape[0])
-        found = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
-        return found if np.abs(ones - self.matrix @ found).max() < _CONSTANT else None
+        result = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
+        return result if np.abs(ones - self.matrix @ result).max() < _CONSTANT else None
 
     def of(self, frame: Any) -> np.ndarray:
         """The matrix for another data frame, shape (m, p)."""
@@ -102,7 +99,7 @@ def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
     scaled = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     _, values, vectors = np.linalg.svd(scaled, full_matrices=False)
     if matrix.shape[0] < matrix.shape[1] or values[-1] < _RANK * values[0]:
-        involved = [name for name, share in zip(names, vectors[-1], strict=True) if abs(share) > 1e-3]
+        involved = [name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3]
         raise checks.value_error(
             "formula", f"has fixed effects of which one is a combination of the others: {', '.join(involved)}"
         )
@@ -112,7 +109,7 @@ def column(frame: Any, name: str, values: Any) -> Any:
     """Numbers for each row: those of a column that is named, or values given."""
     if isinstance(values, str):
         if values not in frame.columns:
-            near = checks.did_you_mean(values, [str(own) for own in frame.columns])
+            near = checks.did_you_mean(values, [str(each) for each in frame.columns])
             raise checks.value_error(
                 name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
             )
@@ -124,7 +121,7 @@ def require_columns(frame: Any, names: list[str], reader: str = "terms") -> None
     """ValueError for columns that the frame lacks, or that hold missing values; `reader` is who reads them."""
     for name in names:
         if name not in frame.columns:
-            near = checks.did_you_mean(name, [str(own) for own in frame.columns])
+            near = checks.did_you_mean(name, [str(each) for each in frame.columns])
             raise checks.value_error(reader, f"must read columns of the frame, got {name!r}{near and '; '}{near}")
         lacking = np.flatnonzero(frame[name].isna().to_numpy())
         if lacking.size:

@@ -18,18 +18,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import factorial
 
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.derivatives import Derivatives, derivatives
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
-from graphrf.gp.terms.joint import Joint, JointFactor, Prior
+from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
-# Newton steps and halvings at most; a step that gains less than this share of the objective ends them, or one that
-# is so small.
+# Newton steps and halvings at most; a step that gains less than this fraction of the objective ends them, or one
+# that is so small.
 _STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
 # After a step as small as this, in units of eta, the next ones take the same factor, as weights hardly change any
-# more; it is made again where a step is not shorter than this share of the last one.
+# more; it is made again where a step is not shorter than this fraction of the last one.
 _NEAR, _SHRUNK = 0.1, 0.3
 # The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
 # have none.
@@ -38,27 +38,45 @@ _LEAST = 1e-8
 _STEP = 1e-4
 
 
-class Mode(NamedTuple):
-    """The posterior mode for known hyperparameters.
+# The distance of the points in units of the latent function. Truncation and rounding leave nine digits of the
+# second derivative, and six of the third.
+_POINTS_APART = 0.02
+_AWAY = np.arange(-3.0, 4.0)
+# The weights of the three derivatives: exact for polynomials of degree 6.
+_FIRST, _SECOND, _THIRD = (np.linalg.inv(np.vander(_AWAY, increasing=True)) * factorial(np.arange(7.0))[:, None])[
+    1:4
+]
 
-    Attributes
-    ----------
-    z : ndarray, shape (n,)
-    at : Derivatives
-        Of the log densities.
-    weights : ndarray, shape (m,)
-        W.
-    prior : Prior
-    factor : JointFactor
-        Of P.
-    log_evidence : float
-    """
+
+class Derivatives(NamedTuple):
+    """log p(y | f) and its first three derivatives in f, shape (m,) each."""
+
+    value: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+
+
+def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
+    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in this unit."""
+    step = _POINTS_APART * unit
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)
+    middle = density[:, 3]
+    away = density - middle[:, None]
+    return Derivatives(
+        middle, away @ _FIRST / step, (away @ _SECOND) / step**2, (away @ _THIRD) / step**3
+    )  # fmt: skip
+
+
+class LaplaceMode(NamedTuple):
+    """The posterior mode for known hyperparameters."""
 
     z: np.ndarray
-    at: Derivatives
-    weights: np.ndarray
-    prior: Prior
-    factor: JointFactor
+    at: Derivatives  # derivatives of the log densities
+    weights: np.ndarray  # W
+    prior: JointPrecision
+    factor: JointFactor  # of P
     log_evidence: float
 
     def sites(self, joint: Joint) -> Sites:
@@ -66,19 +84,19 @@ class Mode(NamedTuple):
         return Sites(self.weights, self.weights * (joint.a @ self.z) + self.at.first)
 
 
-def found(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Mode | None = None
-) -> Mode:
-    """The mode at a vector of coordinates of the terms' hyperparameters, by Newton's method from another mode.
+def approximation(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: LaplaceMode | None = None
+) -> LaplaceMode:
+    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
     """
     prior, a = joint.prior(vector), joint.a
 
     def at(z: np.ndarray) -> tuple[float, Derivatives]:
-        own = derivatives(likelihood, data.y, a @ z + data.offset, data.unit)
-        value = float(own.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
-        return value if np.isfinite(value) else -np.inf, own
+        derived = derivatives(likelihood, data.y, a @ z + data.offset, data.unit)
+        value = float(derived.value.sum()) - 0.5 * float(z @ (prior.precision @ z))
+        return value if np.isfinite(value) else -np.inf, derived
 
     if before is not None:
         z = before.z
@@ -87,36 +105,38 @@ def found(
         first = derivatives(likelihood, data.y, constant + data.offset, data.unit)
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
-    (value, own), length, last = at(z), np.inf, np.inf
+    (value, derived), length, last = at(z), np.inf, np.inf
     for _ in range(_STEPS):
         if length > _NEAR * data.unit or length > _SHRUNK * last:
-            factor = joint.posterior(prior, _weights(own, data.unit))
-        step, share = factor.solve(a.T @ own.first - prior.precision @ z), 1.0
+            factor = joint.posterior(prior, _weights(derived, data.unit))
+        step, step_size = factor.solve(a.T @ derived.first - prior.precision @ z), 1.0
         length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
-            new = at(z + share * step)
+            new = at(z + step_size * step)
             if new[0] >= value - 1e-9 * abs(value):
                 break
-            share *= 0.5
+            step_size *= 0.5
         else:
             break
-        z = z + share * step
-        gain, (value, own) = new[0] - value, new
-        if abs(gain) <= _GAIN * (1 + abs(value)) or (share == 1.0 and length <= _SMALL * data.unit):
+        z = z + step_size * step
+        gain, (value, derived) = new[0] - value, new
+        if abs(gain) <= _GAIN * (1 + abs(value)) or (step_size == 1.0 and length <= _SMALL * data.unit):
             break
-    weights = _weights(own, data.unit)
+    weights = _weights(derived, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
-    return Mode(z, own, weights, prior, factor, evidence)
+    return LaplaceMode(z, derived, weights, prior, factor, evidence)
 
 
-def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: Mode) -> np.ndarray:
+def gradient(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: LaplaceMode
+) -> np.ndarray:
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
-    for own in joint.slopes(vector):
-        direct = own.log_determinant - float(z @ (own.precision @ z)) - mode.factor.trace(own.precision)
-        slopes.append(0.5 * (direct + float(pull @ (own.precision @ z))))
+    for each in joint.slopes(vector):
+        direct = each.log_determinant - float(z @ (each.precision @ z)) - mode.factor.trace(each.precision)
+        slopes.append(0.5 * (direct + float(pull @ (each.precision @ z))))
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))
@@ -131,14 +151,14 @@ def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarra
     return np.array(slopes)
 
 
-def coefficient_gradient(joint: Joint, design: np.ndarray, mode: Mode) -> np.ndarray:
+def coefficient_gradient(joint: Joint, design: np.ndarray, mode: LaplaceMode) -> np.ndarray:
     """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
     s = mode.factor.variances(joint.observed) * -mode.at.third
     inner = s - mode.weights * (joint.a @ _pull(joint, mode))
     return np.asarray(design.T @ (mode.at.first - 0.5 * inner))
 
 
-def _pull(joint: Joint, mode: Mode) -> np.ndarray:
+def _pull(joint: Joint, mode: LaplaceMode) -> np.ndarray:
     """P^-1 A^T s with s_i = v_i dW_i / d eta_i."""
     s = mode.factor.variances(joint.observed) * -mode.at.third
     return mode.factor.solve(joint.a.T @ s)

@@ -1,4 +1,4 @@
-"""Latent Gaussian models: fixed effects and a sum of terms, seen through a likelihood."""
+"""Latent Gaussian models: fixed effects and a sum of terms under a likelihood."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
-from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of
-from graphrf.gp.latent.rows import PredictedRows
+from graphrf.gp.latent.posterior import Gaussian, PredictedRows, conditioned, rows_of
 from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.latent.tables import COLUMNS, law_rows, weighted_row
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
@@ -42,42 +42,13 @@ _LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
 # its root mean square.
 _FLAT = 1e3
-_QUANTILES = (0.025, 0.5, 0.975)
 
 
 class LatentGaussianModel(SavedModel, BaseEstimator):
-    r"""A latent Gaussian model: fixed effects and terms with Gaussian priors, seen through a likelihood.
+    r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
-    Parameters
-    ----------
-    formula : str
-        Response and fixed effects, "cases ~ 1 + share", as formulaic reads it: R's language.
-    terms : Term, or sequence of Term
-        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
-    likelihood : str or Likelihood
-        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
-    exposure, trials : str or array_like, optional
-        A column, or numbers for each row: see `GraphGPRegressor.fit`.
-    event : str or array_like, optional
-        A column, or numbers for each row, for likelihood="weibull": 1 where the time is that of the event, 0 where
-        it is right-censored, because the event had not occurred by then. Default: all are observed.
-    hyperparameters : {"average", "mode"}
-        Average predictions over the posterior of hyperparameters, or take the most probable ones, and
-        coefficients, by Laplace's approximation: maximum likelihood with `prior=None`.
-    coefficient_deviation : float, optional
-        The deviation of the normal prior of each coefficient. Default: as good as flat.
-    prior : "default" or None
-        None drops all priors of hyperparameters.
-    seed : int, optional
-    progress : bool
-
-    Attributes
-    ----------
-    coefficients_ : DataFrame
-        Mean, sd and quantiles of the fixed effects.
-    log_marginal_likelihood_ : float
-        By Laplace's approximation; with "average" of the integral over hyperparameters.
-    converged_ : bool
+    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
+              y_i \sim p(y_i \mid \eta_i, \phi)
 
     Examples
     --------
@@ -93,18 +64,44 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     >>> list(model.fit(frame).summary().index)
     ['Intercept', 'sd(district)', 'sd(year)']
 
+    Parameters
+    ----------
+    formula : str
+        Response and fixed effects, "cases ~ 1 + share", in formulaic's form of R's formulas.
+    terms : Term, or sequence of Term
+        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
+    likelihood : str or Likelihood
+        "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
+    exposure, trials : str or array_like, optional
+        A column, or numbers for each row: see `GraphGPRegressor.fit`.
+    event : str or array_like, optional
+        A column, or numbers for each row, for likelihood="weibull": 1 at the time of the event, 0 where it is
+        right-censored. Default: all events are observed.
+    hyperparameters : {"average", "mode"}
+        Average predictions over the posterior of hyperparameters, or take the joint mode of these and coefficients
+        by Laplace's approximation: maximum likelihood with `prior=None`.
+    coefficient_deviation : float, optional
+        The standard deviation of the normal prior of each coefficient. Default: as good as flat.
+    prior : "default" or None
+        None drops all priors of hyperparameters.
+    seed : int, optional
+    progress : bool
+
+    Attributes
+    ----------
+    coefficients_ : DataFrame
+        Mean, sd and quantiles of the fixed effects.
+    log_marginal_likelihood_ : float
+        Laplace's approximation; with "average" of the integral over hyperparameters.
+    converged_ : bool
+
     Notes
     -----
-    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
-              y_i \sim p(y_i \mid \eta_i, \phi)
+    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
+    hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
+    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
 
-    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. Hyperparameters are
-    sought by Laplace's approximation (by expectation propagation where densities are not log-concave); the
-    posterior given each of 8 to 24 points is that of expectation propagation.
-
-    References
-    ----------
-    Rue, Martino and Chopin 2009; Minka 2001.
+    Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
     _points: list[Gaussian]
@@ -145,17 +142,17 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For columns that are not there or lack values, labels that a term does not know, fixed effects that are
+            For columns that are missing or lack values, labels that a term does not know, fixed effects that are
             combinations of others, and observations that the likelihood cannot have.
         FactorTooLargeError
-            Before any work, if the factor of all variables would not fit the memory.
+            Before any work, if the factor of all variables would not fit into memory.
 
         Warns
         -----
         UserWarning
-            Of fewer than 10 observations, values that seem to stand for missing ones, and graphs of which most
-            nodes have no edge; if the search has not converged, or ended at a bound; if the points around the mode
-            do not cover the posterior of hyperparameters.
+            For fewer than 10 observations, values that seem to mark missing ones, and graphs most of whose nodes
+            have no edge; if the search has not converged, or ended at a bound; if the points do not cover the
+            posterior.
         """
         self.seed_ = checks.seed(self.seed)
         with blas_threads(1), step_bar("training", self.progress) as bar:
@@ -168,8 +165,10 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
                 self._take_mode(search)
             else:
                 self._take_average(search)
-            self._points = [self._around(own, middle) for own in self._points]
-        self._warn(search)
+            self._points = [self._around(each, middle) for each in self._points]
+        if not self.converged_:
+            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
+        search.warn_of_bounds(self._mode)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
 
@@ -187,14 +186,10 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
         self._frame = frame[[name for name in frame.columns if name in read_by]]
         self._design, self._bound, self._data = design, bound, data
-        self._joint = self._joined([own.rows(frame) for own in bound])
+        self._joint = self._joined([each.rows(frame) for each in bound])
 
     def _middle(self) -> np.ndarray:
-        """The middle of the coefficients' flat prior, as observations may be far from 0 beside their deviation.
-
-        It is that of the constant that the likelihood begins with, where the fixed effects have one; else, and of
-        priors that are given, it is 0.
-        """
+        """The prior mean of the coefficients: the first constant of the likelihood with a flat prior, else 0."""
         matrix = self._design.matrix
         ones = self._design.constant
         if ones is None or self.coefficient_deviation is not None:
@@ -209,7 +204,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
 
     def _joined(self, parts: list[sp.csr_array]) -> Joint:
-        """All variables, with what the posterior will be asked for: observations, and levels of terms."""
+        """All variables, and the rows of which the posterior is needed: observations, and levels of terms."""
         bound, design = self._bound, self._design.matrix
         wide = np.sqrt(np.mean(np.square(design), axis=0))
         deviations = _FLAT * self._data.unit / np.maximum(wide, 1e-300)
@@ -232,35 +227,35 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         variances = first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))
         alone = Joint(self._bound, np.zeros(0), [sp.csr_array(joint.a[:, :n])])
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
-        found = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
-        z = np.concatenate([found.at.z, found.coefficients])
-        sites = found.at.sites(alone)
-        sites = sites._replace(shift=sites.shift + sites.precision * (design @ found.coefficients))
-        at = conditioned(joint, data, found.vector, sites, rounds=False)
+        result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
+        z = np.concatenate([result.at.z, result.coefficients])
+        sites = result.at.sites(alone)
+        sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
+        at = conditioned(joint, data, result.vector, sites, rounds=False)
         self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
-        self._mode, self._sample = found.vector, Sample(found.vector[None], np.ones(1))
-        self.log_marginal_likelihood_ = found.value - inner.log_prior(found.vector)[0]
-        self.converged_ = found.converged
+        self._mode, self._sample = result.vector, Sample(result.vector[None], np.ones(1))
+        self.log_marginal_likelihood_ = result.value - inner.log_prior(result.vector)[0]
+        self.converged_ = result.converged
 
     def _take_average(self, search: Search) -> None:
-        """The posterior at points that stand for that of hyperparameters."""
+        """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
         points, self._sample, total = explored(search, top, self.seed_)
         exact = isinstance(self._data.likelihood, NormalNoise)
-        found, log_weights = [], []
+        result, log_weights = [], []
         for point in points:
             sites = search.at(point.vector).sites(self._joint)
-            own = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            found.append(own)
-            change = 0.0 if exact else own.log_evidence - point.log_evidence
+            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
+            result.append(fitted)
+            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
             log_weights.append(np.log(point.weight) + change)
-        if not all(own.settled for own in found):
+        if not all(each.settled for each in result):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = found
+        self._points = result
         self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
@@ -272,51 +267,37 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
         if isinstance(self._data.likelihood, NormalNoise | StudentT):
             warn_of_placeholders("the response", response, "leave these rows out")
-        graphs = {id(own.graph): own.graph for term in self._bound for own in term.axes}
+        graphs = {id(each.graph): each.graph for term in self._bound for each in term.axes}
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)
-
-    def _warn(self, search: Search) -> None:
-        if not self.converged_:
-            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
-        for own, x, (low, high) in zip(search.parameters, self._mode, search.box, strict=True):
-            if min(x - low, high - x) < 1e-6:
-                end = "smallest" if x - low < high - x else "largest"
-                warn(
-                    f"training ended with the {end} {own.name} that is searched, {own.value(x):.3g}: the "
-                    "observations do not determine it; state a prior, or leave out the term"
-                )
 
     # -- answers -----------------------------------------------------------------------------------
 
     def summary(self) -> Any:
         """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
 
-        Those of hyperparameters are of the weighted points; with "mode" they have no spread.
+        Those of hyperparameters are of the weighted points; with "mode" their sd is 0.
         """
         self._check_fitted()
         import pandas
 
         p = len(self._design.names)
         law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
-        table: dict[str, Any] = dict(zip(self._design.names, _rows(law), strict=True))
-        vectors, shares = self._sample
+        table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
+        vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
-            values = np.array([parameter.value(x) for x in vectors[:, k]])
-            mean = float(shares @ values)
-            sd = float(np.sqrt(shares @ np.square(values - mean)))
-            table[name] = [mean, sd, *_weighted_quantiles(values, shares, _QUANTILES)]
-        return pandas.DataFrame.from_dict(table, orient="index", columns=["mean", "sd", *map(str, _QUANTILES)])
+            table[name] = weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), weights)
+        return pandas.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
-        """All hyperparameters with names of their own: several terms may read the same columns."""
+        """All hyperparameters by unique names: several terms may read the same columns."""
         parameters = (*self._joint.parameters, *self._data.parameters())
-        counts = Counter(own.name for own in parameters)
-        found = []
-        for own in parameters:
-            terms = [number for number, term in enumerate(self._bound) if own in term.parameters]
-            found.append((f"{own.name}, term {terms[0]}" if counts[own.name] > 1 else own.name, own))
-        return found
+        counts = Counter(each.name for each in parameters)
+        result = []
+        for each in parameters:
+            terms = [number for number, term in enumerate(self._bound) if each in term.parameters]
+            result.append((f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each))
+        return result
 
     @needs_memory(_LESS_MEMORY)
     def effects(self, term: int) -> Any:
@@ -325,15 +306,15 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         import pandas
 
         number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
-        own = self._bound[number]
+        bound = self._bound[number]
         law = self._law(self._level_rows(number))
-        names = [axis.column for axis in own.axes]
+        names = [axis.column for axis in bound.axes]
         index = (
-            pandas.MultiIndex.from_tuples(own.levels, names=names)
+            pandas.MultiIndex.from_tuples(bound.levels, names=names)
             if len(names) > 1
-            else pandas.Index(own.levels, name=names[0], tupleize_cols=False)
+            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
         )
-        return pandas.DataFrame(_rows(law), index=index, columns=["mean", "sd", *map(str, _QUANTILES)])
+        return pandas.DataFrame(law_rows(law), index=index, columns=COLUMNS)
 
     @needs_memory(_LESS_MEMORY)
     def predict(
@@ -346,7 +327,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         ----------
         frame : DataFrame, optional
             With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
-            have the prior's spread.
+            have the prior's standard deviation.
         return_std : bool or "observation"
             Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
@@ -362,10 +343,10 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
             likelihood = law.parts[0].likelihood
-            found = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
-            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), found.T, strict=True))
+            result = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
+            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
         else:
-            mean, variance = _moments(law) if latent else law.response()
+            mean, variance = law.moments() if latent else law.response()
             if isinstance(return_std, str):
                 variance = variance + law.observation_variance()
             columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
@@ -374,7 +355,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
             return pandas.DataFrame(columns, index=index)
         if levels is not None:
-            return found
+            return result
         return (mean, columns["std"]) if return_std else mean
 
     @needs_memory(_LESS_MEMORY)
@@ -406,10 +387,10 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             numbers = np.flatnonzero(which == k)
             rows = self._rows(frame, point) if numbers.size else first
             for part in slices(numbers.size, draws_at_once(n + n_rows)):
-                own = numbers[part]
-                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, own.size)))
-                eta = rows.known @ z + rows.more(rng, own.size)
-                draws[:, own] = eta if latent else point.likelihood.mean(eta)
+                chosen = numbers[part]
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
+                eta = rows.known @ z + rows.more(rng, chosen.size)
+                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
         return draws
 
     @needs_memory(_LESS_MEMORY)
@@ -429,7 +410,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         self._check_fitted()
         if frame is None:
-            parts = [Marginals(own.fitted.mean, own.fitted.variance, own.likelihood) for own in self._points]
+            parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
             return MarginalMixture(parts, self._probabilities), None
         frame = as_pandas_frame(frame)
         parts, joint = [], self._joint
@@ -443,8 +424,8 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         """The distributions of rows that the pattern holds."""
         asked = self._joint.layout.rows(rows)
         parts = [
-            Marginals(rows @ own.mean, np.maximum(own.factor.variances(asked), 0.0), own.likelihood)
-            for own in self._points
+            Marginals(rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood)
+            for each in self._points
         ]
         return MarginalMixture(parts, self._probabilities)
 
@@ -452,12 +433,13 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        require_columns(frame, sorted({name for own in self._bound for axis in own.axes for name in axis.columns}))
+        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
+        require_columns(frame, sorted(columns))
         n = len(self._joint.parameters)
-        found = [own.extension(frame, self._joint.values(point.vector[:n], own)) for own in self._bound]
-        known = rows_of(self._bound, [own.old for own in found], self._design.of(frame))
-        scales = [self._joint.values(point.vector[:n], own)[own.deviation.name] for own in self._bound]
-        more = [(own, scale) for own, scale in zip(found, scales, strict=True) if own.new.shape[1]]
+        result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
+        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
+        scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
+        more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
         return PredictedRows(known, more)
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
@@ -480,14 +462,14 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         if isinstance(self.likelihood, str):
             name = checks.choice("likelihood", self.likelihood, ("gaussian", *LIKELIHOODS))
             return terms, NormalNoise() if name == "gaussian" else LIKELIHOODS[name]()
-        found = checked_likelihood(self.likelihood)
-        assert found is not None
-        return terms, found
+        result = checked_likelihood(self.likelihood)
+        assert result is not None
+        return terms, result
 
     @staticmethod
     def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:
         """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
-        intrinsic = [own.label for own in bound if len(own.axes) == 1 and own.structure.constraints.shape[0]]
+        intrinsic = [each.label for each in bound if len(each.axes) == 1 and each.structure.constraints.shape[0]]
         if not intrinsic or design.constant is not None:
             return
         warn(
@@ -500,27 +482,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
 
 
-def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, levels: Sequence[float]) -> list[Any]:
-    """Quantiles of weighted values, interpolated between them."""
-    order = np.argsort(values, kind="stable")
-    ends = np.cumsum(shares[order])
-    return np.interp(levels, ends - 0.5 * shares[order], values[order]).tolist()
-
-
 def _units(n: int, places: np.ndarray) -> sp.csr_array:
     """Unit rows."""
     m = places.size
     return sp.csr_array((np.ones(m), (np.arange(m), places)), shape=(m, n))
-
-
-def _moments(law: MarginalMixture) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of eta."""
-    means = np.array([part.mean for part in law.parts])
-    mean = law.centre
-    return mean, law.probabilities @ (np.array([part.variance for part in law.parts]) + np.square(means - mean))
-
-
-def _rows(law: MarginalMixture) -> np.ndarray:
-    """Mean, sd and quantiles of each row."""
-    mean, variance = _moments(law)
-    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])

@@ -24,7 +24,7 @@ from graphrf.gp.posterior.approximation.expectation import (
     approximate,
     independent_sites,
 )
-from graphrf.gp.terms.joint import Joint, JointFactor, Prior
+from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
 # The smallest precision of a site that rounds begin with, beside the largest.
 _LEAST = 1e-6
@@ -35,7 +35,7 @@ _ENOUGH = 1e-3
 class JointPrior:
     """The prior of eta = A z at the observations, as expectation propagation conditions it."""
 
-    def __init__(self, joint: Joint, prior: Prior) -> None:
+    def __init__(self, joint: Joint, prior: JointPrecision) -> None:
         self._joint, self._prior = joint, prior
         self.mean: np.ndarray
         self.factor: JointFactor
@@ -48,15 +48,8 @@ class JointPrior:
         return Normal(a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume)
 
 
-class Moments(NamedTuple):
-    """The normal approximation for known hyperparameters.
-
-    Attributes
-    ----------
-    z : ndarray, shape (n,)
-    factor : JointFactor
-    approximation : Approximation
-    """
+class JointMoments(NamedTuple):
+    """The normal approximation for known hyperparameters."""
 
     z: np.ndarray
     factor: JointFactor
@@ -71,10 +64,10 @@ class Moments(NamedTuple):
         return self.approximation.sites
 
 
-def found(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Moments | None = None,
+def approximation(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: JointMoments | None = None,
     *, sites: Sites | None = None, enough: float = _ENOUGH,
-) -> Moments:  # fmt: skip
+) -> JointMoments:  # fmt: skip
     """The approximation at a vector of coordinates, from the sites of another, or those given."""
     if sites is None:
         sites = independent_sites(data.responses, likelihood, 3 * data.unit)
@@ -82,20 +75,20 @@ def found(
             sites = before.approximation.sites
     sites = Sites(np.maximum(sites.precision, _LEAST * sites.precision.max()), sites.shift)
     prior = JointPrior(joint, joint.prior(vector))
-    own = approximate(prior, data.responses, likelihood, sites, enough=enough)
-    return Moments(prior.mean, prior.factor, own)
+    result = approximate(prior, data.responses, likelihood, sites, enough=enough)
+    return JointMoments(prior.mean, prior.factor, result)
 
 
-def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: Moments) -> np.ndarray:
+def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: JointMoments) -> np.ndarray:
     """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
     slopes = [
-        0.5 * (own.log_determinant - float(at.z @ (own.precision @ at.z)) - at.factor.trace(own.precision))
-        for own in joint.slopes(vector)
+        0.5 * (each.log_determinant - float(at.z @ (each.precision @ at.z)) - at.factor.trace(each.precision))
+        for each in joint.slopes(vector)
     ]
-    slopes += [at.approximation.slope(data.responses, likelihood, own.name) for own in data.parameters()]
+    slopes += [at.approximation.slope(data.responses, likelihood, each.name) for each in data.parameters()]
     return np.array(slopes)
 
 
-def coefficient_gradient(joint: Joint, design: np.ndarray, at: Moments) -> np.ndarray:
+def coefficient_gradient(joint: Joint, design: np.ndarray, at: JointMoments) -> np.ndarray:
     """The slopes of the evidence in coefficients b whose part X b of eta is in the offset."""
     return np.asarray(design.T @ at.approximation.weights)

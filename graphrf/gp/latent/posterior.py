@@ -12,35 +12,21 @@ from graphrf.gp.latent import moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
+from graphrf.gp.terms.axis import Extension
 from graphrf.gp.terms.joint import Joint, JointFactor
+from graphrf.gp.terms.layout import VariableLayout
 from graphrf.gp.terms.term import BoundTerm
 
 
 class Gaussian(NamedTuple):
-    """z ~ N(mean, S), for known hyperparameters.
-
-    Attributes
-    ----------
-    mean : ndarray, shape (n,)
-    factor : JointFactor
-        Of S^-1.
-    vector : ndarray
-        Coordinates of all hyperparameters.
-    likelihood : Likelihood
-    sites : Sites
-        Precisions and shifts of the rows of A.
-    fitted : Normal
-        Means and variances of eta at the observations.
-    log_evidence : float
-    settled : bool
-    """
+    """z ~ N(mean, S) for known hyperparameters."""
 
     mean: np.ndarray
-    factor: JointFactor
-    vector: np.ndarray
+    factor: JointFactor  # of S^-1
+    vector: np.ndarray  # coordinates of all hyperparameters
     likelihood: Likelihood
-    sites: Sites
-    fitted: Normal
+    sites: Sites  # precisions and shifts of the rows of A
+    fitted: Normal  # means and variances of eta at the observations
     log_evidence: float
     settled: bool
 
@@ -50,12 +36,54 @@ def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, r
     n = len(joint.parameters)
     likelihood = data.known(vector[n:])
     if rounds:
-        at = moments.found(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
+        at = moments.approximation(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
         own = at.approximation
         return Gaussian(at.z, at.factor, vector, likelihood, own.sites, own.normal, own.log_evidence, own.settled)
     prior = moments.JointPrior(joint, joint.prior(vector[:n]))
     fitted = prior.condition(*sites)
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
+
+
+class PredictedRows(NamedTuple):
+    """eta = known z + sum_j s_j new_j e_j with independent e_j; `extensions` are pairs of new_j and s_j."""
+
+    known: sp.csr_array
+    extensions: list[tuple[Extension, float]]
+
+    def variances(self, joint: Joint, point: Gaussian) -> np.ndarray:
+        """The variances of eta, shape (m,), of which the pattern of `joint` holds the known part."""
+        factor = point.factor
+        if joint.layout is not factor.layout:
+            factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
+        total = factor.variances(joint.layout.rows(self.known))
+        for each, scale in self.extensions:
+            new = _own_factor(each)
+            total = total + scale**2 * new.variances(new.layout.rows(each.new))
+        return np.maximum(total, 0.0)
+
+    def held_by(self, joint: Joint) -> Joint:
+        """The same variables, with a pattern that holds the known part."""
+        try:
+            joint.layout.rows(self.known)
+        except KeyError:
+            return joint.with_rows(self.known)
+        return joint
+
+    def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws of the part of the new variables, shape (m, count)."""
+        total = np.zeros((self.known.shape[0], count))
+        for each, scale in self.extensions:
+            total += scale * (each.new @ _own_factor(each).draws(rng.standard_normal((each.new.shape[1], count))))
+        return total
+
+
+def _own_factor(extension: Extension) -> JointFactor:
+    """The factor of the precision of new variables."""
+    layout = VariableLayout.of([extension.precision, abs(extension.new).T @ abs(extension.new)])
+    kept, places = layout.places(extension.precision)
+    lower = np.zeros(layout.keys.size)
+    lower[places] = extension.precision.data[kept]
+    return JointFactor(layout, lower, extension.constraints)
 
 
 def rows_of(terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray) -> sp.csr_array:

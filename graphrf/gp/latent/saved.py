@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import read_record, whole_file, write_record
+from graphrf._base.files.arrays import complete_file, read_record, write_record
 from graphrf.gp.files.objects import decoded, encoded
 from graphrf.gp.files.saved import Saved, decoded_names
 from graphrf.gp.latent.posterior import Gaussian, conditioned
@@ -41,15 +41,10 @@ class SavedModel:
     """`save` and `load` of a latent Gaussian model."""
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
+        """Write the graphs, the columns that the model reads, and the posterior to an .npz file, without pickle.
 
-        The file has the graphs, the columns that the model reads, and the posterior of hyperparameters.
-
-        Raises
-        ------
-        TypeError
-            For a likelihood of your own, priors that are not graphrf's, and levels that are neither text, numbers,
-            dates nor tuples of these.
+        The file appears whole or not at all. TypeError for user-defined likelihoods and priors, and for levels
+        that are neither text, numbers, dates nor tuples of these.
         """
         self._check_fitted()
         shared = _Shared([], [], [])
@@ -61,9 +56,9 @@ class SavedModel:
             "terms": [_described(term, shared) for term in terms],
             "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
             "names": [Saved._encoded_names(graph) for graph in shared.graphs],
-            "street_names": [Saved._encoded_names(own.graph) for own in shared.streets],
+            "street_names": [Saved._encoded_names(each.graph) for each in shared.streets],
             "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
-            "given": {name: _given(getattr(self, name)) for name in ("exposure", "trials", "event")},
+            "given": {name: _as_json(getattr(self, name)) for name in ("exposure", "trials", "event")},
             "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
         }
         arrays = {
@@ -72,44 +67,41 @@ class SavedModel:
             "probabilities": self._probabilities,
             "mode": self._mode,
             "sample": self._sample.vectors,
-            "shares": self._sample.shares,
+            "shares": self._sample.weights,
         }
         write_record(path, record, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model that `save` wrote: it predicts as that one did; nothing is trained.
+        """The model that `save` wrote, with the same predictions; nothing is trained.
 
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If the file does not exist or is incomplete.
+        FileNotFoundError or ValueError if the file does not exist or is incomplete.
         """
         import pandas
 
         from graphrf.gp.latent.exploration import Sample
 
         path = checks.path("path", path)
-        with whole_file(path, f"{cls.__name__}.save"):
+        with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, _FORMAT)
             shared = _Shared(
                 [
                     Saved._graph_of({name: arrays[f"{name}{k}"] for name in Saved._graph_fields}, names)
                     for k, names in enumerate(record["names"])
                 ],
-                [decoded(own) for own in record["kernels"]],
+                [decoded(each) for each in record["kernels"]],
                 [
                     MetricGraph(*(arrays[f"{name}{k}"] for name in _STREETS), nodes=decoded_names(names))
                     for k, names in enumerate(record["street_names"])
                 ],
             )
-            terms = [_made(own, shared) for own in record["terms"]]
+            terms = [_made(each, shared) for each in record["terms"]]
             likelihood = record["likelihood"]
             if not isinstance(likelihood, str):
                 likelihood = _likelihoods()[likelihood[0]](**likelihood[1])
             made: Any = cls
             model = made(terms=terms, likelihood=likelihood, **record["given"], **record["settings"])
-            columns = {name: _column(*own) for name, own in record["columns"].items()}
+            columns = {name: _column(*each) for name, each in record["columns"].items()}
             model.seed_, model.log_marginal_likelihood_, model.converged_ = record["fitted"]
             model._prepare(pandas.DataFrame(columns))
             model._points = [
@@ -136,21 +128,21 @@ class _Shared(NamedTuple):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all graphs and streets, numbered."""
-        found: dict[str, np.ndarray] = {}
+        result: dict[str, np.ndarray] = {}
         for number, graph in enumerate(self.graphs):
-            found |= {f"{name}{number}": own for name, own in Saved._graph_arrays(graph).items()}
+            result |= {f"{name}{number}": each for name, each in Saved._graph_arrays(graph).items()}
         for number, streets in enumerate(self.streets):
-            found |= {f"{name}{number}": getattr(streets, name) for name in _STREETS}
-        return found
+            result |= {f"{name}{number}": getattr(streets, name) for name in _STREETS}
+        return result
 
 
 def _of_points(points: list[Gaussian]) -> dict[str, np.ndarray]:
     """Arrays from which the posterior at each point is made again."""
     return {
-        "vectors": np.array([own.vector for own in points]),
-        "means": np.array([own.mean for own in points]),
-        "precisions": np.array([own.sites.precision for own in points]),
-        "shifts": np.array([own.sites.shift for own in points]),
+        "vectors": np.array([each.vector for each in points]),
+        "means": np.array([each.mean for each in points]),
+        "precisions": np.array([each.sites.precision for each in points]),
+        "shifts": np.array([each.sites.shift for each in points]),
     }
 
 
@@ -160,54 +152,54 @@ def _known_likelihood(likelihood: Any) -> Any:
         return likelihood
     name = type(likelihood).__name__
     if _likelihoods().get(name) is not type(likelihood):
-        raise checks.type_error("likelihood", f"must be graphrf's own to be saved, got {likelihood!r}")
+        raise checks.type_error("likelihood", f"must be a likelihood of graphrf to be saved, got {likelihood!r}")
     return [name, dataclasses.asdict(likelihood)]
 
 
-def _given(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """The name of a column, or numbers."""
     return value if value is None or isinstance(value, str) else np.asarray(value, dtype=np.float64).tolist()
 
 
 def _likelihoods() -> dict[str, type[Any]]:
     known: list[type[Any]] = [NormalNoise, Ordinal, *LIKELIHOODS.values()]
-    return {own.__name__: own for own in known}
+    return {each.__name__: each for each in known}
 
 
 def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """The posterior at a point, by one factorisation."""
-    own = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    return own._replace(mean=mean, fitted=own.fitted._replace(mean=model._joint.a @ mean))
+    point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
+    return point._replace(mean=mean, fitted=point.fitted._replace(mean=model._joint.a @ mean))
 
 
 def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     """A term as JSON knows it; graphs and kernels by their numbers, so that those that are shared stay so."""
     if isinstance(term, ProductTerm):
-        return {"product": [_described(own, shared) for own in (term.first, term.second)]}
+        return {"product": [_described(each, shared) for each in (term.first, term.second)]}
     if _TERMS.get(type(term).__name__) is not type(term):
-        raise checks.type_error("terms", f"must be graphrf's own to be saved, got {term!r}")
+        raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
     arguments: dict[str, Any] = {}
-    for own in dataclasses.fields(term):  # type: ignore[arg-type]
-        value = getattr(term, own.name)
-        if (known := shared.of(own.name)) is not None:
+    for each in dataclasses.fields(term):  # type: ignore[arg-type]
+        value = getattr(term, each.name)
+        if (known := shared.of(each.name)) is not None:
             value = _number(value, known)
-        elif own.name == "prior" and value is not None:
+        elif each.name == "prior" and value is not None:
             value = {name: _encoded_prior(prior) for name, prior in value.items()}
-        arguments[own.name] = list(value) if isinstance(value, tuple) else value
+        arguments[each.name] = list(value) if isinstance(value, tuple) else value
     return {"class": type(term).__name__, "arguments": arguments}
 
 
 def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
     """The term that `_described` was given."""
     if "product" in described:
-        first, second = (_made(own, shared) for own in described["product"])
+        first, second = (_made(each, shared) for each in described["product"])
         return first * second
     arguments = dict(described["arguments"])
     for name, value in arguments.items():
         if (known := shared.of(name)) is not None:
             arguments[name] = known[value]
     if arguments.get("prior") is not None:
-        arguments["prior"] = {name: _decoded_prior(own) for name, own in arguments["prior"].items()}
+        arguments["prior"] = {name: _decoded_prior(each) for name, each in arguments["prior"].items()}
     if "fixed" in arguments:
         arguments["fixed"] = tuple(arguments["fixed"])
     return _TERMS[described["class"]](**arguments)
@@ -215,8 +207,8 @@ def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
 
 def _number(value: Any, known: list[Any]) -> int:
     """The place of an object in a list, to which it is added if it is not there."""
-    for place, own in enumerate(known):
-        if own is value:
+    for place, each in enumerate(known):
+        if each is value:
             return place
     known.append(value)
     return len(known) - 1
@@ -231,18 +223,18 @@ def _encoded_prior(prior: Any) -> Any:
 def _decoded_prior(prior: Any) -> Any:
     if isinstance(prior, dict) and "prior" in prior:
         return _PRIORS[prior["prior"]](**prior["arguments"])
-    found = decoded(prior)
-    return tuple(found) if isinstance(found, list) else found
+    result = decoded(prior)
+    return tuple(result) if isinstance(result, list) else result
 
 
 def _cells(column: Any) -> list[Any]:
     """A kind of column and its cells: "dates", "cells" of levels, lists and weights, or numbers and text."""
     if column.dtype.kind == "M":
-        return ["dates", [str(own) for own in column]]
+        return ["dates", [str(each) for each in column]]
     cells = []
     for cell in column.tolist():
         if isinstance(cell, dict):
-            cells.append({"weights": [[encoded_name(name, _WAY_OUT), float(own)] for name, own in cell.items()]})
+            cells.append({"weights": [[encoded_name(name, _WAY_OUT), float(each)] for name, each in cell.items()]})
         elif isinstance(cell, list):
             cells.append({"mean": [encoded_name(name, _WAY_OUT) for name in cell]})
         else:
@@ -255,13 +247,13 @@ def _column(kind: str, cells: list[Any]) -> Any:
 
     if kind == "dates":
         return pandas.to_datetime(cells)
-    found: list[Any] = []
+    result: list[Any] = []
     for cell in cells:
         if isinstance(cell, dict) and "weights" in cell:
-            found.append({decoded_name(name): weight for name, weight in cell["weights"]})
+            result.append({decoded_name(name): weight for name, weight in cell["weights"]})
         elif isinstance(cell, dict):
-            found.append([decoded_name(name) for name in cell["mean"]])
+            result.append([decoded_name(name) for name in cell["mean"]])
         else:
-            found.append(decoded_name(cell))
-    series = pandas.Series(found, dtype=object)
-    return series if any(isinstance(cell, tuple | list | dict) for cell in found) else series.infer_objects()
+            result.append(decoded_name(cell))
+    series = pandas.Series(result, dtype=object)
+    return series if any(isinstance(cell, tuple | list | dict) for cell in result) else series.infer_objects()

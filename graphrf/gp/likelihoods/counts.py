@@ -10,18 +10,28 @@ import numpy as np
 from scipy.special import betainc, expit, gammaincc, gammaln, log_expit
 
 from graphrf._base import checks
-from graphrf.gp.likelihoods.likelihood import LogLink, check_parameters, known
+from graphrf.gp.likelihoods.likelihood import LogLink, known
 
 # Largest count: above it float64 does not distinguish neighbouring ones.
 _LARGEST_COUNT = 2.0**53
-# So many counts stand for none.
+# The number of counts that replaces none in logarithms.
 _LITTLE = 0.5
-# Of the probability of zeros beside those of the distribution.
+# Prior and range of the probability of zeros beside those of the distribution.
 _ZERO_PRIOR, _ZERO_RANGE = (0.2, 3.0), (1e-4, 0.99)
 
 
+class _Counts(LogLink):
+    """Likelihoods of counts whose mean is a factor times exp(f)."""
+
+    def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
+        return counts("y", super().checked(y, trials))
+
+    def start(self, y: np.ndarray, offset: np.ndarray) -> float:
+        return log_rate(y, offset)
+
+
 @dataclass(frozen=True)
-class Poisson(LogLink):
+class Poisson(_Counts):
     r"""Counts: y is Poisson with mean exposure exp(f).
 
     Examples
@@ -30,12 +40,6 @@ class Poisson(LogLink):
     >>> round(float(grf.gp.Poisson().log_density(3.0, 0.0)), 3)
     -2.792
     """
-
-    def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        return counts("y", super().checked(y, trials))
-
-    def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        return log_rate(y, offset)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.asarray(y * f - np.exp(f) - gammaln(y + 1.0))
@@ -52,7 +56,7 @@ class Poisson(LogLink):
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(LogLink):
+class NegativeBinomial(_Counts):
     r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion m^2.
 
     Parameters
@@ -64,15 +68,6 @@ class NegativeBinomial(LogLink):
     dispersion: float | None = None
     priors = MappingProxyType({"dispersion": (0.2, 4.0)})
     ranges = MappingProxyType({"dispersion": (1e-4, 1e2)})
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
-    def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        return counts("y", super().checked(y, trials))
-
-    def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        return log_rate(y, offset)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         a = known(self.dispersion)
@@ -94,14 +89,14 @@ class NegativeBinomial(LogLink):
         return np.asarray(less + 0.5 * np.exp(self.log_density(y, f)))
 
 
-class _ZeroInflated(LogLink):
-    """Counts that are 0 with a probability of their own, and else those of another likelihood."""
+class _ZeroInflated(_Counts):
+    """Counts with additional zeros, and else those of another likelihood."""
 
     zero_probability: float | None
     log_concave = False
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        super().__post_init__()
         if self.zero_probability is not None and self.zero_probability >= 1:
             raise checks.value_error(
                 "zero_probability",
@@ -110,19 +105,17 @@ class _ZeroInflated(LogLink):
 
     @property
     def others(self) -> Poisson | NegativeBinomial:
-        """The distribution of counts that are not 0 for the other reason."""
+        """The distribution of counts without the additional zeros."""
         raise NotImplementedError
 
     @property
     def factor(self) -> float:
         return 1 - known(self.zero_probability)
 
-    def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        return counts("y", super().checked(y, trials))
-
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        share = self.priors["zero_probability"][0] if self.zero_probability is None else self.zero_probability
-        return log_rate(y, offset) - math.log1p(-share)
+        probability = self.zero_probability
+        probability = self.priors["zero_probability"][0] if probability is None else probability
+        return super().start(y, offset) - math.log1p(-probability)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         p = known(self.zero_probability)
@@ -144,8 +137,7 @@ class _ZeroInflated(LogLink):
 
 @dataclass(frozen=True)
 class ZeroInflatedPoisson(_ZeroInflated):
-    r"""Counts with more zeros than Poisson ones: 0 with a probability of its own, else Poisson with mean
-    m = exposure exp(f).
+    r"""Counts with additional zeros: 0 with probability pi, else Poisson with mean m = exposure exp(f).
 
     .. math:: P(y = 0) = \pi + (1 - \pi) e^{-m}, \quad
               P(y) = (1 - \pi) \, e^{-m} m^y / y! \ \text{ for } y > 0 .
@@ -178,12 +170,11 @@ class ZeroInflatedPoisson(_ZeroInflated):
 
 @dataclass(frozen=True)
 class ZeroInflatedNegativeBinomial(_ZeroInflated):
-    r"""Counts with more zeros than negative binomial ones, which have mean m = exposure exp(f) and variance
-    m + dispersion m^2.
+    r"""Counts with additional zeros: 0 with probability pi, else as in `NegativeBinomial`.
 
     .. math:: P(y = 0) = \pi + (1 - \pi) \, p(0), \quad P(y) = (1 - \pi) \, p(y) \ \text{ for } y > 0
 
-    with p as in `NegativeBinomial`. The expected count is (1 - pi) m.
+    The expected count is (1 - pi) m.
 
     Parameters
     ----------
@@ -230,13 +221,13 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def log_rate(y: np.ndarray, offset: np.ndarray) -> float:
-    """The logarithm of counts over exposures; half a count stands for none."""
+    """The logarithm of counts over exposures, with at least half a count."""
     largest = float(offset.max())
     return math.log(max(float(y.sum()), _LITTLE)) - largest - math.log(float(np.exp(offset - largest).sum()))
 
 
 def _poisson(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Poisson counts as float64; beyond what integers hold, normal ones of the same mean and variance."""
+    """Poisson counts as float64; above the range of integers, normal ones of the same mean and variance."""
     small = np.minimum(rate, 1e15)
     counts = rng.poisson(small).astype(np.float64)
     large = rate > small

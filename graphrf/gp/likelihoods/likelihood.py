@@ -18,7 +18,7 @@ from graphrf._base import checks
 # Points and weights of Gauss-Hermite quadrature, for means over a normal distribution.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-# Beyond it no expected observation is sought.
+# The largest f of the search for an expected observation.
 _LARGEST_LATENT = 1e150
 _BISECTIONS = 100
 
@@ -38,7 +38,7 @@ class Likelihood:
     log_link : bool
         Whether `mean` is proportional to exp(f), so that `exposure` may multiply it.
     log_concave : bool
-        Whether log p(y | f) is concave in f for all y. `LatentGaussianModel` asks.
+        Whether log p(y | f) is concave in f for all y; `LatentGaussianModel` uses it.
     priors : mapping of str to (float, float)
         For each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without
         an entry (1, 10). `prior=None` of the regressor drops them.
@@ -93,10 +93,10 @@ class Likelihood:
         """An observation for each f."""
         raise NotImplementedError(f"{type(self).__name__} has no `sample`, which draws of observations need")
 
-    # -- what has a default ------------------------------------------------------------------------
+    # -- with a default ----------------------------------------------------------------------------
 
     def latent_at(self, value: float) -> float:
-        """The f whose expected observation is `value`; infinite beyond all expected observations."""
+        """The f whose expected observation is `value`; infinite outside the range of these."""
         sign = 1.0 if self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)) else -1.0
         if math.isinf(value):
             return sign * value
@@ -172,6 +172,9 @@ class LogLink(Likelihood):
     """Likelihoods whose mean is a factor times exp(f)."""
 
     log_link = True
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
 
     @property
     def factor(self) -> float:

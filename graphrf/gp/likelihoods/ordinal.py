@@ -16,7 +16,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood, known
 
 _MOST_LEVELS = 20
 _GAPS = tuple(f"gap_{k}" for k in range(1, _MOST_LEVELS - 1))
-# Expected levels are tabulated this far beyond the thresholds, and asked for almost as far.
+# Expected levels are tabulated so far outside the thresholds, and looked up almost as far.
 _TABLE, _ASKED, _POINTS = 30.0, 25.0, 6_001
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gamma, gammainc, gammaln, ndtr
 
 from graphrf._base import checks
-from graphrf.gp.likelihoods.likelihood import LogLink, Pair, check_parameters, known
+from graphrf.gp.likelihoods.likelihood import LogLink, Pair, known
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,6 @@ class Gamma(LogLink):
     shape: float | None = None
     priors = MappingProxyType({"shape": (2.0, 2.5)})
     ranges = MappingProxyType({"shape": (1e-2, 1e5)})
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         return _positive("gamma", super().checked(y, trials))
@@ -76,9 +73,6 @@ class LogNormal(LogLink):
     priors = MappingProxyType({"scale": (0.3, 4.0)})
     ranges = MappingProxyType({"scale": (1e-3, 5.0)})
 
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
     @property
     def factor(self) -> float:
         return float(np.exp(0.5 * known(self.scale) ** 2))
@@ -114,7 +108,7 @@ class Weibull(LogLink):
     A time that is censored, because the event had not occurred by then, contributes P(y > t). The argument `event`
     of `LatentGaussianModel` says which are observed (1) and which are censored (0); without it, as in
     `GraphGPRegressor`, all are observed. exp(f) is the time by which 63 % have had the event. A change of f by d
-    multiplies all times by exp(d), and the hazard by exp(-k d).
+    multiplies all times by exp(d), and the hazard by exp(-k d). `distribution` is NaN for censored times.
 
     Parameters
     ----------
@@ -128,18 +122,11 @@ class Weibull(LogLink):
     >>> y = times.with_events(np.array([2.0, 2.0]), np.array([1.0, 0.0]))      # observed, and censored
     >>> times.log_density(y, np.array([1.0, 1.0])).round(3)
     array([-1.379, -0.631])
-
-    Notes
-    -----
-    `distribution` is not defined for censored times, and NaN there.
     """
 
     shape: float | None = None
     priors = MappingProxyType({"shape": (1.0, 2.0)})
     ranges = MappingProxyType({"shape": (0.05, 50.0)})
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     @property
     def factor(self) -> float:
@@ -178,8 +165,8 @@ class Weibull(LogLink):
         return np.where(event == 1, -np.expm1(-np.exp(z)), np.nan)
 
     def variance(self, f: np.ndarray) -> np.ndarray:
-        share = gamma(1 + 2 / known(self.shape)) / self.factor**2 - 1
-        return np.asarray(share * np.square(self.mean(f)))
+        ratio = gamma(1 + 2 / known(self.shape)) / self.factor**2 - 1
+        return np.asarray(ratio * np.square(self.mean(f)))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(np.exp(f) * rng.weibull(known(self.shape), size=np.shape(f)))

@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf.gp.likelihoods.counts import counts
 from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, check_parameters, known
 
-# Shares of 0 and of all stand for a little more and a little less.
+# Counts that are added to successes and to failures, so that their log odds are finite.
 _LITTLE = 0.5
 
 
@@ -37,8 +37,8 @@ class Binomial(Likelihood):
         return np.stack([y, trials])
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        share = (float(y[0].sum()) + _LITTLE) / (float(y[1].sum()) + 2 * _LITTLE)
-        return math.log(share / (1 - share))
+        proportion = (float(y[0].sum()) + _LITTLE) / (float(y[1].sum()) + 2 * _LITTLE)
+        return math.log(proportion / (1 - proportion))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         k, n = _successes(y)

@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, check_parameters, known
 
 # Of observations whose scale is trained, in their own units.
-_LARGEST_SPREAD = 1e10
+_LARGEST_SCATTER = 1e10
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class StudentT(Likelihood):
             raise checks.value_error("df", f"must be greater than 1, so that y has a mean, got {self.df:g}")
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        spread = self.unit(super().checked(y, trials))
-        if self.scale is None and not 1 / _LARGEST_SPREAD <= spread <= _LARGEST_SPREAD:
+        scatter = self.unit(super().checked(y, trials))
+        if self.scale is None and not 1 / _LARGEST_SCATTER <= scatter <= _LARGEST_SCATTER:
             raise checks.value_error(
                 "y",
-                f"must have a spread from {1 / _LARGEST_SPREAD:g} to {_LARGEST_SPREAD:g} with {self!r}, got "
-                f"{spread:.3g}; change its units",
+                f"must have a spread from {1 / _LARGEST_SCATTER:g} to {_LARGEST_SCATTER:g} with {self!r}, got "
+                f"{scatter:.3g}; change its units",
             )
         return y
 
@@ -59,8 +59,8 @@ class StudentT(Likelihood):
         return float(np.median(y - offset))
 
     def unit(self, y: np.ndarray) -> float:
-        spread = 1.4826 * float(np.median(np.abs(y - np.median(y))))
-        return spread or float(np.std(y)) or 1.0
+        scatter = 1.4826 * float(np.median(np.abs(y - np.median(y))))
+        return scatter or float(np.std(y)) or 1.0
 
     def parameter_unit(self, name: str, unit: float) -> float:
         return unit if name == "scale" else 1.0
@@ -89,15 +89,9 @@ class StudentT(Likelihood):
 
 @dataclass(frozen=True)
 class NormalNoise(Likelihood):
-    r"""Values with normal noise: y = f + scale e.
+    """Values with normal noise: y = f + scale e, e ~ N(0, 1)."""
 
-    Parameters
-    ----------
-    scale : float, optional
-        The standard deviation of the noise, in units of y; None trains it.
-    """
-
-    scale: float | None = None
+    scale: float | None = None  # in units of y; None trains it
     priors = MappingProxyType({"scale": (0.3, 4.0)})
     ranges = MappingProxyType({"scale": (1e-4, 10.0)})
 

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.metric.piece_precision import piece_precisions
-from graphrf.gp.metric.pieces import Pieces
+from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products
@@ -50,40 +50,23 @@ class EdgeKernel:
 
 @dataclass(frozen=True)
 class EdgeStates:
-    """The free variables of a field, from which its states at the ends of all pieces follow.
+    """The free variables of a field, which determine its states at the ends of all pieces.
 
     They are the values at all n vertices, and for order 2 the derivatives into all but one of the pieces at each
     vertex: Kirchhoff's condition gives the last. A stationary end of degree 1 keeps its derivative.
-
-    Attributes
-    ----------
-    basis : csr_array, shape (2 alpha m, n + derivatives)
-        The values at the first ends of the m pieces, those at the last ends, and the derivatives likewise.
-    derivatives : ndarray of int
-        The vertex of each free derivative.
-    at_ends : csr_array, shape (stationary ends, n + derivatives)
-        u + (the derivative into the endless rest) at stationary ends, which has the precision 1/2.
-    component : ndarray of int, shape (n,)
-        Of each vertex.
-    indices, indptr : ndarray
-        The pattern of the precision, in which zeros that cancel for some lengthscales keep their places.
-    sums : csr_array, shape (entries, 4 alpha^2 m)
-        Makes the precision's entries of those of all pieces.
-    rest : ndarray, shape (entries,)
-        What stationary ends add to them.
     """
 
-    basis: sp.csr_array
-    derivatives: np.ndarray
-    at_ends: sp.csr_array
-    component: np.ndarray
-    indices: np.ndarray
+    basis: sp.csr_array  # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    derivatives: np.ndarray  # the vertex of each free derivative
+    at_ends: sp.csr_array  # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    component: np.ndarray  # (n,) of each vertex
+    indices: np.ndarray  # pattern of the precision, in which zeros keep their places
     indptr: np.ndarray
-    sums: sp.csr_array
-    rest: np.ndarray
+    sums: sp.csr_array  # (entries, 4 alpha^2 m) sums over the precisions of all pieces
+    rest: np.ndarray  # (entries,) added by stationary ends
 
     @classmethod
-    def of(cls, pieces: Pieces, alpha: int, ends: str) -> EdgeStates:
+    def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
         """The free variables of a field of this order."""
         n, m = pieces.n_nodes, pieces.src.size
         vertex = np.concatenate([pieces.src, pieces.dst])  # of each end: the first ends of pieces, then the last
@@ -124,26 +107,13 @@ def checked_order(alpha: Any) -> int:
 
 
 class EdgePrecision:
-    """Q of the values at the vertices of cut edges, and for order 2 of derivatives after them: a `Precision`.
+    """Q of the values (and for order 2 derivatives) at the vertices of subdivided edges, for sigma = 1.
 
-    In units of 1 / sigma^2, the variance along an endless edge.
-
-    Parameters
-    ----------
-    pieces : Pieces
-    kernel : EdgeKernel
-    ends : "stationary" or "free"
-        At vertices of degree 1: as if an endless edge went on, or with the derivative 0.
-
-    Raises
-    ------
-    ValueError
-        If Q is numerically singular.
-
-    See `graphrf.gp.metric.piece_precision` for the equations.
+    Vertices of degree 1 are as if an endless edge went on (`ends="stationary"`), or have the derivative 0
+    ("free"). ValueError if Q is numerically singular. `graphrf.gp.metric.piece_precision` has the equations.
     """
 
-    def __init__(self, pieces: Pieces, kernel: EdgeKernel, ends: str) -> None:
+    def __init__(self, pieces: Subdivision, kernel: EdgeKernel, ends: str) -> None:
         self.pieces = pieces
         self.kernel = kernel
         self.states = EdgeStates.of(pieces, kernel.alpha, ends)
@@ -223,10 +193,9 @@ class EdgePrecision:
         return piece_precisions(self.kernel.kappa * self.pieces.length, self.kernel.alpha)
 
     def _check_condition(self) -> None:
-        """Refuse a Q whose rounding shows.
+        """Refuse a Q of which rounding, its diagonal times one ulp with random signs, is no longer small.
 
-        Rounding changes Q by its diagonal times random signs of one rounding. That is an error of variances if it
-        is compared with 1, or with the energy of a constant in a component (order 1) where this is less.
+        It is compared with 1, or with the energy of a constant in a component (order 1) where this is less.
         """
         n, component = self.pieces.n_nodes, self.states.component
         ends = np.concatenate([self.pieces.src, self.pieces.dst])

@@ -9,10 +9,10 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf._base.files.foreign import listed
+from graphrf._base.files.untrusted import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
-from graphrf.gp.metric.pieces import Pieces, Places, cut, rounded
+from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
 from graphrf.gp.routes.rows import slices
@@ -31,17 +31,28 @@ _WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) 
 class MetricGraph:
     """Edges with lengths, which are lines between nodes: roads, rivers, cables.
 
-    Places are nodes, or points along edges. Wherever places are asked for, they are given as
+    Places are nodes, or points along edges, in one of these forms:
 
     - nodes, by position or name;
     - pairs (edge number, distance from its `src`): a list, or an array of shape (n, 2);
-    - triples (u, v, distance from u): a list, or an array of shape (n, 3), where one edge joins u and v;
-    - (u, v, key, distance from u): a list, or an array of shape (n, 4), where several do; keys as in networkx,
+    - triples (u, v, distance from u), where one edge joins u and v: a list, or an array of shape (n, 3);
+    - (u, v, key, distance from u), where several do: a list, or an array of shape (n, 4); keys as in networkx,
       which counts parallel edges from 0;
     - a list that mixes these;
     - a data frame of these columns, or levels of its index: u, v, key and one of distances, or edge and distance.
 
     Integers that are names of nodes and no positions, such as the identifiers of OpenStreetMap, are names.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
+    >>> roads
+    MetricGraph(4 nodes, 3 edges, total length 950)
+    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
+    array([[0.994, 0.055, 0.02 ],
+           [0.055, 0.877, 0.09 ],
+           [0.02 , 0.09 , 0.983]])
 
     Parameters
     ----------
@@ -65,17 +76,6 @@ class MetricGraph:
     ------
     ValueError, TypeError
         For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
-
-    Examples
-    --------
-    >>> import graphrf as grf
-    >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
-    >>> roads
-    MetricGraph(4 nodes, 3 edges, total length 950)
-    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
-    array([[0.994, 0.055, 0.02 ],
-           [0.055, 0.877, 0.09 ],
-           [0.02 , 0.09 , 0.983]])
     """
 
     def __init__(self, src: Any, dst: Any, length: Any, *, nodes: Iterable[Hashable] | None = None) -> None:
@@ -95,18 +95,9 @@ class MetricGraph:
     def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
         """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
-        Edges are numbered as `graph.edges` lists them. Of a directed graph, such as OSMnx's, edges (u, v) and
-        (v, u) of the same length are the two directions of one street: one edge, with both names.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an edge has no such attribute, or one that is not a positive number.
-
-        Warns
-        -----
-        UserWarning
-            If lengths are in degrees, as the coordinates of the nodes are.
+        Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v) and (v, u) of
+        the same length are one street with both names. ValueError or TypeError if an edge has no positive length;
+        a warning if lengths are in degrees, as the coordinates of the nodes are.
         """
         streets = streets_of(graph, length)
         notices.warn_together([streets.remark])
@@ -139,7 +130,7 @@ class MetricGraph:
     def road_length(self) -> float:
         """The mean length of a road between junctions or dead ends, at most a tenth of the total length.
 
-        It does not change when edges are cut: the unit of the weak prior of lengthscales.
+        It is the unit of the weak prior of lengthscales, and does not change when edges are subdivided.
         """
         degrees = np.bincount(np.concatenate([self.src, self.dst]))
         ways = max(0.5 * float(degrees[degrees != 2].sum()), 10.0)
@@ -148,17 +139,14 @@ class MetricGraph:
     # -- places ------------------------------------------------------------------------------------
 
     def places(self, places: Any = None) -> Places:
-        """Places as they are given to `fit` and `predict`, checked; all nodes by default.
+        """Places as in `fit` and `predict`, checked; all nodes by default.
 
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid places: unknown nodes or edges, a distance beyond the edge, two nodes joined by no edge or
-            by several.
+        ValueError or TypeError for unknown nodes or edges, a distance outside the edge, and two nodes joined by no
+        edge or by several.
         """
         if isinstance(places, Places):
             return places
-        places = checks.plain("places", places)
+        places = checks.to_array_like("places", places)
         if tables.is_table(places):
             rows = tables.places_of_table(places)
             return self._alike(rows, len(rows[0])) if rows else self._listed(rows)
@@ -182,15 +170,16 @@ class MetricGraph:
             )
         return self._rows(places.astype(np.float64))
 
-    def cut(self, places: Places, alpha: int = 1) -> Pieces:
-        """The edges cut at places, in an order that does not depend on that of the places.
+    def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
+        """The edges subdivided at places, in an order that does not depend on that of the places.
 
-        For a field of order 2 at the nearest of points that are a 500th of `road_length` apart: pieces x long take
-        x^3 of the digits of its precision, and it differs by about x between their ends, in deviations.
+        For a field of order 2 places move to the nearest of points that are a 500th of `road_length` apart: pieces
+        x long take x^3 of the digits of its precision, and it differs by about x between their ends, in
+        deviations.
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)
-        return cut(self.n_nodes, self.src, self.dst, self.length, places)
+        return subdivide(self.n_nodes, self.src, self.dst, self.length, places)
 
     def _at_nodes(self, nodes: np.ndarray) -> Places:
         return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
@@ -217,8 +206,8 @@ class MetricGraph:
         result = self._at_nodes(np.full(len(places), -1))
         for kind in sorted(set(kinds)):
             own = [number for number, other in enumerate(kinds) if other == kind]
-            found = self._alike([places[number] for number in own], kind)
-            for whole, values in zip(result, found, strict=True):
+            columns = self._alike([places[number] for number in own], kind)
+            for whole, values in zip(result, columns, strict=True):
                 whole[own] = values
         return result
 
@@ -269,7 +258,7 @@ class MetricGraph:
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
             edge = named.get((first, last, key), named.get((last, first, key), -1))
             if edge < 0:
-                there = [own for one, two, own in named if {one, two} == {first, last}]
+                there = [each for one, two, each in named if {one, two} == {first, last}]
                 pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
                 known = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
                 raise checks.value_error(
@@ -328,8 +317,8 @@ class MetricGraph:
 
     def _check_distances(self, edge: np.ndarray, distance: np.ndarray) -> None:
         length = self.length[edge]
-        share = distance / length
-        wrong = np.flatnonzero(~((share >= -1e-9) & (share <= 1 + 1e-9)))  # but for rounding
+        fraction = distance / length
+        wrong = np.flatnonzero(~((fraction >= -1e-9) & (fraction <= 1 + 1e-9)))  # but for rounding
         if wrong.size:
             n = int(wrong[0])
             u, v = (self.nodes[int(ends[edge[n]])] for ends in (self.src, self.dst))
@@ -346,12 +335,9 @@ class MetricGraph:
         self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
         ends: str = "stationary",
     ) -> np.ndarray:  # fmt: skip
-        """The covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, exact, shape (n, n).
-
-        `alpha`, its order, and `ends` are as there.
-        """
-        found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
-        vertices, inverse = np.unique(found, return_inverse=True)
+        """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, shape (n, n)."""
+        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
+        vertices, inverse = np.unique(result, return_inverse=True)
         check_few(vertices.size)
         require_memory(
             16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
@@ -370,19 +356,19 @@ class MetricGraph:
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Joint draws of that field, exact, shape (n_samples, n): half a solve each."""
-        found, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
+        """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
+        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         require_memory(
-            8.0 * n_samples * found.size + draws_bytes(precision.n_nodes, n_samples),
+            8.0 * n_samples * result.size + draws_bytes(precision.n_nodes, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each",
         )
-        factor, draws = precision.factor(), np.empty((n_samples, found.size))
+        factor, draws = precision.factor(), np.empty((n_samples, result.size))
         for part in slices(n_samples, draws_at_once(precision.n_nodes)):
             z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
-            draws[part] = np.sqrt(scale) * factor.root(z)[found].T
+            draws[part] = np.sqrt(scale) * factor.root(z)[result].T
         return draws
 
     def _prior(
@@ -393,7 +379,7 @@ class MetricGraph:
         scale = checks.number("output_scale", output_scale, low=0, include_low=False)
         checks.choice("ends", ends, ENDS)
         alpha = checked_order(alpha)
-        pieces = self.cut(self.places(places), alpha)
+        pieces = self.subdivide(self.places(places), alpha)
         return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
 
     def __repr__(self) -> str:

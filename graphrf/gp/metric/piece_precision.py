@@ -27,10 +27,9 @@ _SIGN = np.array([1.0, 1.0, 1.0, -1.0])
 
 
 def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]:
-    """Precisions of pieces of lengths x / kappa in units of 1 / variance, and their derivatives in x.
+    """Precisions of pieces of lengths x / kappa and their derivatives in x, (m, 2 alpha, 2 alpha), for variance 1.
 
-    Both have the shape (m, 2 alpha, 2 alpha). The states are u at the first and the last end, and for order 2 the
-    derivatives into the piece there.
+    States are u at the first and the last end, then for order 2 the derivatives into the piece there.
     """
     small = np.exp(-x)
     if alpha == 1:

@@ -13,9 +13,9 @@ from graphrf._base.memory import needs_memory
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
-from graphrf.gp.metric.pieces import Pieces, Places
 from graphrf.gp.metric.saved import SavedMetric, Seen
-from graphrf.gp.metric.training import Hyperparameters, averaged, best, warn_of_no_information
+from graphrf.gp.metric.subdivision import Places, Subdivision
+from graphrf.gp.metric.training import FieldHyperparameters, averaged, best, warn_of_no_information
 from graphrf.gp.model.answers import (
     Titles,
     check_deviations,
@@ -46,34 +46,41 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau u) = W, \quad
               \kappa = \frac{\sqrt{2 \alpha - 1}}{l}, \quad \varepsilon \sim N(0, s),
 
-    with the Whittle-Matern field u of order alpha: driven by white noise W on every edge, continuous, and with
-    derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for
-    order 1, and for order 2, of which the derivatives along edges are continuous too,
-    sigma^2 (1 + kappa d) exp(-kappa d). Where k long edges meet the variance of order 1 is 2 sigma^2 / k. All is
-    exact: places become vertices, and the precision of the field at vertices is sparse. For counts and other
-    likelihoods, and for averages along stretches, use `LatentGaussianModel` with the term `Along`.
+    with the Whittle-Matern field u of order alpha: driven by white noise W, continuous, and with derivatives out
+    of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for order 1, and
+    sigma^2 (1 + kappa d) exp(-kappa d) for order 2. Where k long edges meet the variance of order 1 is
+    2 sigma^2 / k. For other likelihoods, and averages along stretches, use `LatentGaussianModel` with `Along`.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> roads = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [2.0, 3.0, 1.0])
+    >>> rng = np.random.default_rng(0)
+    >>> edges = rng.integers(3, size=40)
+    >>> places = np.column_stack([edges, rng.random(40) * roads.length[edges]])
+    >>> y = roads.sample(places, lengthscale=2.0, seed=0)[0] + 0.1 * rng.standard_normal(40)
+    >>> gp = grf.gp.MetricGraphGPRegressor(roads).fit(places, y)
+    >>> mean, std = gp.predict([0, (1, 2, 0.5), (2, 1.0)], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((3,), True)
 
     Parameters
     ----------
     graph : MetricGraph
-        N nodes, E edges. Shared, never copied.
     alpha : {1, 2}
         The order of the field. Places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
-        Fixed values of l (in the unit of the edges' lengths), the variance sigma^2 and the noise variance s. None
-        trains them by the exact marginal likelihood of all observations times the prior.
+        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by the marginal
+        likelihood times the prior.
     ends : {"stationary", "free"}
-        Of the field in nodes of degree 1. "stationary": as if the edge continued indefinitely. "free": its
-        derivative is 0, and its variance twice that along the edge.
+        The field at nodes of degree 1: as if the edge continued, or with the derivative 0 and twice
+        the variance.
     mean : {"constant", "zero"}
-        c, by generalised least squares for each output; its uncertainty is part of standard deviations,
-        covariances and draws.
+        c, by generalised least squares; its uncertainty is part of predictions.
     prior : "weak", None, mapping or HyperparameterPrior
-        As in `GraphGPRegressor`. The unit of lengthscales is the mean length of a road between junctions or dead
-        ends (`MetricGraph.road_length`).
+        As in `GraphGPRegressor`, with lengthscales in units of `MetricGraph.road_length`.
     hyperparameters : {"average", "mode"}
-        "average": predictions are averaged over the tempered posterior of the hyperparameters, at up to seven
-        points. "mode": they use the most probable ones.
+        Predictions average the tempered posterior of hyperparameters, at up to seven points, or use its mode.
     progress : bool
         Show progress of training on standard error.
 
@@ -89,33 +96,18 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         Log marginal likelihood of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient vanishes at the fitted hyperparameters.
-    n_points_ : int
-        Number of hyperparameter sets over which predictions are averaged.
-    n_observations_, n_observed_places_ : int
+    n_points_, n_observations_, n_observed_places_ : int
+        Sets of hyperparameters over which predictions are averaged, observations, and distinct places.
 
     Notes
     -----
-    Repeated observations of a place are legal. Components without observations keep the prior. Time: an ordering
-    of all vertices (nodes, and places that were observed), some 30 factorisations for training, and for each
-    prediction one more for each set of hyperparameters, after another ordering where places are new. On roads
-    these take some microseconds a vertex each. Memory: the factor, some tens of numbers a vertex.
+    All is exact: the precision of the field at places is sparse. Components without observations keep the prior.
+    Time: an ordering of vertices, some 30 factorisations for training, and for each prediction one for each set of
+    hyperparameters, after an ordering where places are new.
 
     Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023, "Statistical
-    inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has the same model
-    with its range 2 l.
-
-    Examples
-    --------
-    >>> import numpy as np, graphrf as grf
-    >>> roads = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [2.0, 3.0, 1.0])
-    >>> rng = np.random.default_rng(0)
-    >>> edges = rng.integers(3, size=40)
-    >>> places = np.column_stack([edges, rng.random(40) * roads.length[edges]])
-    >>> y = roads.sample(places, lengthscale=2.0, seed=0)[0] + 0.1 * rng.standard_normal(40)
-    >>> gp = grf.gp.MetricGraphGPRegressor(roads).fit(places, y)
-    >>> mean, std = gp.predict([0, (1, 2, 0.5), (2, 1.0)], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((3,), True)
+    inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has this
+    model with range 2 l.
     """
 
     def __init__(
@@ -157,17 +149,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
             n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`, a dictionary of
             places and values, or a Series or data frame of pandas, whose index holds the places.
         y : array_like, shape (n,) or (n, p), optional
-            Several outputs share all hyperparameters but the mean, as repeated measurements of one network do.
-            Whatever has an index, here and in the arguments below, is aligned by the one that it shares with
-            `places` or `y`; an index that differs is refused.
+            Several outputs share all hyperparameters but the mean. Arguments with an index are aligned by the one
+            that they share with `places` or `y`; an index that differs is refused.
         sample_weight : float or array_like, shape (n,), optional
-            w >= 0: the noise variance of an observation is `noise` / w, and one of weight 0 is left out.
+            w >= 0: the noise variance of an observation is `noise` / w; observations of weight 0 are left out.
         x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates of the places, a row for each observation: the mean is c + x b.
-
-        Returns
-        -------
-        self
+            Covariates, a row for each observation: the mean is c + x b.
 
         Raises
         ------
@@ -184,22 +171,22 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         fixed, prior = self._checked()
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
-        found = self.graph.places(places)
-        values, single = checked_targets(y, found.node.size)
+        result = self.graph.places(places)
+        values, single = checked_targets(y, result.node.size)
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
         if weights is not None:
             kept = np.flatnonzero(weights > 0)
-            found, values, weights = found.at(kept), values[kept], weights[kept]
+            result, values, weights = result.at(kept), values[kept], weights[kept]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
-        self._condition_on(found, values, weights, x, single, fixed, prior)
+        self._condition_on(result, values, weights, x, single, fixed, prior)
         return self
 
-    def _checked(self) -> tuple[Hyperparameters, HyperparameterPrior]:
+    def _checked(self) -> tuple[FieldHyperparameters, HyperparameterPrior]:
         """The hyperparameters that are fixed, and the prior, once all settings are legal."""
         require_metric_graph(self.graph)
-        fixed = Hyperparameters(self.lengthscale, self.output_scale, self.noise)
+        fixed = FieldHyperparameters(self.lengthscale, self.output_scale, self.noise)
         for name, value in fixed._asdict().items():
             if value is not None:
                 fixed = fixed._replace(**{name: checks.number(name, value, low=1e-140, high=1e140)})
@@ -211,20 +198,20 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         return fixed, checked_prior(self.prior)
 
     def _condition_on(
-        self, found: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
-        fixed: Hyperparameters, prior: HyperparameterPrior,
+        self, observed: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
+        fixed: FieldHyperparameters, prior: HyperparameterPrior,
     ) -> None:  # fmt: skip
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
-        pieces = graph.cut(found, self.alpha)
+        pieces = graph.subdivide(observed, self.alpha)
         covariates = None
         if x is not None:
-            aligned = Rows(found.node.size, labels_of(x)[0], False, list)
+            aligned = Rows(observed.node.size, labels_of(x)[0], False, list)
             covariates = Covariates.of(x, aligned, pieces.where, pieces.n_nodes)
         mean = MeanFunction.of(self.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
         values, offset = mean.centred(values)
         observations = Observations.of(pieces.where, values, mean.basis, weights)
-        warn_of_few(found.node.size, None in fixed)
+        warn_of_few(observed.node.size, None in fixed)
         warn_of_placeholders("y", values + offset, "leave these places out")
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
@@ -232,16 +219,16 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends)
         with step_bar("training", self.progress) as bar:
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
-            points = [(search.found, 1.0)]
+            points = [(search.best, 1.0)]
             if self.hyperparameters == "average":
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
         warn_of_no_information(search, observations, fixed)
-        self._settle(Seen(found, values, offset, weights, mean, single), pieces, points)
-        self.lengthscale_, self.output_scale_, self.noise_ = search.found
+        self._settle(Seen(observed, values, offset, weights, mean, single), pieces, points)
+        self.lengthscale_, self.output_scale_, self.noise_ = search.best
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
 
-    def _settle(self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]]) -> None:
+    def _settle(self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]]) -> None:
         """The posterior for known hyperparameters, and what it determines."""
         posterior = self._conditioned(seen, pieces, points, seen.mean.basis)
         self._seen, self._points, self._pieces, self._posterior = seen, points, pieces, posterior
@@ -255,7 +242,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self.mean_ = float(constant[0]) if seen.single else constant
 
     def _conditioned(
-        self, seen: Seen, pieces: Pieces, points: list[tuple[Hyperparameters, float]], basis: np.ndarray
+        self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]], basis: np.ndarray
     ) -> PrecisionPosterior | MixturePosterior:
         """The posterior at the vertices of pieces, whose first are those that were observed."""
         where = pieces.where[: seen.places.node.size]
@@ -309,8 +296,8 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         quantiles : ndarray, shape (q, levels)
         """
         if checks.flag("as_frame", as_frame):
-            found = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
-            return self._frame(places, columns_of(found, return_std, return_cov, quantiles))
+            result = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
+            return self._frame(places, columns_of(result, return_std, return_cov, quantiles))
         check_deviations(return_std, return_cov)
         posterior, vertices, inverse = self._at(places, x)
         if quantiles is not None:
@@ -339,31 +326,21 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         places, x, as_frame
             As in `predict`; the column is "probability".
         above, below : float
-            The threshold; with both, the probability of what is between.
+            The threshold; with both, the probability of the range between them.
         """
         low, high = checked_bounds(above, below)
         posterior, vertices, inverse = self._at(places, x)
-        found = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
-        return self._frame(places, {"probability": found}) if checks.flag("as_frame", as_frame) else found
+        result = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
+        return self._frame(places, {"probability": result}) if checks.flag("as_frame", as_frame) else result
 
     @needs_memory(_LESS_MEMORY)
     def sample(
         self, places: Any = None, n_samples: int = 1, seed: int | None = None, *, x: Any = None
     ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior.
+        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples, q, p).
 
-        Parameters
-        ----------
-        places : places, as in `fit`; default all nodes
-        n_samples : int
-        seed : int in [0, 2^63), optional
-            None draws one. Draws depend on the seed and on the set of places.
-        x
-            Covariates, as in `predict`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
+        Draws depend on the seed and on the set of places, which are given as in `predict`, with their covariates
+        `x`.
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
@@ -396,7 +373,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         """The posterior where places are vertices, their distinct vertices, and which of these each place is."""
         self._check_fitted()
         asked = self.graph.places(places)
-        pieces = self.graph.cut(self._seen.places.followed_by(asked), self.alpha)
+        pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
         n_seen = self._seen.places.node.size
         seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
         mean, posterior = self._seen.mean, self._posterior
@@ -425,7 +402,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         if labels is None:
             labels = self.graph.graph.nodes if places is None else places
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        names = [tuple(own) if isinstance(own, list) else own for own in listed]
+        names = [tuple(each) if isinstance(each, list) else each for each in listed]
         return self._titles.frame(names, columns, places)
 
     def _check_fitted(self) -> None:
@@ -460,6 +437,6 @@ def place_rows(places: Any, n: int) -> Rows:
         if hasattr(places, "itertuples"):
             return [list(places.itertuples(index=False, name=None))]
         listed = places.tolist() if hasattr(places, "tolist") else list(places)
-        return [[tuple(own) if isinstance(own, list) else own for own in listed]]
+        return [[tuple(each) if isinstance(each, list) else each for each in listed]]
 
     return Rows(n, labels, numbered, keys)

@@ -12,8 +12,8 @@ from graphrf._base import checks
 from graphrf.gp.files.objects import attributes, decoded, encoded
 from graphrf.gp.files.saved import WAY_OUT, Saved, decoded_names
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
-from graphrf.gp.metric.pieces import Places
-from graphrf.gp.metric.training import Hyperparameters
+from graphrf.gp.metric.subdivision import Places
+from graphrf.gp.metric.training import FieldHyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
 from graphrf.gp.model.settings import checked_prior
 from graphrf.graph.alignment import Rows
@@ -73,7 +73,7 @@ class SavedMetric(Saved):
         for name in _FITTED[:-1]:
             checks.number(name, fitted[name])
         checks.flag("converged_", fitted["converged_"])
-        loaded._settle(seen, graph.cut(seen.places, loaded.alpha), points)
+        loaded._settle(seen, graph.subdivide(seen.places, loaded.alpha), points)
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
@@ -91,10 +91,10 @@ class SavedMetric(Saved):
 
     @classmethod
     def _digest(cls, graph: Any) -> str:
-        found = hashlib.sha256(super()._digest(graph).encode())
+        result = hashlib.sha256(super()._digest(graph).encode())
         for array in cls._graph_arrays(graph).values():
-            found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+            result.update(np.ascontiguousarray(array).tobytes())
+        return result.hexdigest()
 
     @classmethod
     def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:
@@ -140,7 +140,7 @@ def _seen(
     weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
     if weights is not None and (weights <= 0).any():
         raise checks.value_error("precisions", "must be positive")
-    pieces = graph.cut(places, alpha)
+    pieces = graph.subdivide(places, alpha)
     covariates, names = None, tuple(map(str, record["x_names"]))
     if "x" in arrays:
         x = _numbers("x", arrays, (n, len(names)))
@@ -173,7 +173,7 @@ def _numbers(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int | Non
     return array
 
 
-def _point(lengthscale: Any, output_scale: Any, noise: Any, weight: Any) -> tuple[Hyperparameters, float]:
+def _point(lengthscale: Any, output_scale: Any, noise: Any, weight: Any) -> tuple[FieldHyperparameters, float]:
     values = (lengthscale, output_scale, noise)
     own = [checks.number("hyperparameter", value, low=1e-290, high=1e290) for value in values]
-    return Hyperparameters(*own), checks.number("weight", weight, low=0)
+    return FieldHyperparameters(*own), checks.number("weight", weight, low=0)

@@ -1,4 +1,4 @@
-"""Hyperparameters of the field along edges: of the largest posterior density, and points that stand for theirs."""
+"""Hyperparameters of a field along edges: their posterior mode, and points that represent their posterior."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUT = 1.1
 _WIDEST = 2.0
 
 
-class Hyperparameters(NamedTuple):
+class FieldHyperparameters(NamedTuple):
     """Hyperparameters of the field and its observations; None where one is trained."""
 
     lengthscale: Any
@@ -36,7 +36,7 @@ class Hyperparameters(NamedTuple):
 class Best(NamedTuple):
     """The end of a search."""
 
-    found: Hyperparameters
+    best: FieldHyperparameters
     value: float  # the log marginal likelihood there
     converged: bool
     search: PrecisionSearch
@@ -46,15 +46,12 @@ class Best(NamedTuple):
 def best(
     precision: EdgePrecision,
     observations: Observations,
-    fixed: Hyperparameters,
+    fixed: FieldHyperparameters,
     prior: HyperparameterPrior,
     length_unit: float,
     step: Step | None = None,
 ) -> Best:
-    """The hyperparameters of the largest posterior density, by the exact likelihood and from a few starts.
-
-    `step` is called at every evaluation.
-    """
+    """The hyperparameters of the largest posterior density, from a few starts; `step` is called each time."""
     names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
     ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
@@ -70,8 +67,8 @@ def best(
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
-        [math.log(share * own) for share in shares]
-        for (own, shares), value in zip(choices, fixed, strict=True)
+        [math.log(factor * each) for factor in factors]
+        for (each, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]
@@ -80,12 +77,12 @@ def best(
     _warn_of_ends(result.ends)
     kernel: Any = result.kernel
     return Best(
-        Hyperparameters(kernel.lengthscale, result.amplitude, result.noise),
+        FieldHyperparameters(kernel.lengthscale, result.amplitude, result.noise),
         result.value, result.converged, search, result.point,
     )  # fmt: skip
 
 
-def warn_of_no_information(result: Best, observations: Observations, fixed: Hyperparameters) -> None:
+def warn_of_no_information(result: Best, observations: Observations, fixed: FieldHyperparameters) -> None:
     """Warn if independent values explain the observations as well, where neither variance is known."""
     if fixed.output_scale is None and fixed.noise is None:
         noise = observations.variance() or 1.0
@@ -97,18 +94,16 @@ def warn_of_no_information(result: Best, observations: Observations, fixed: Hype
         warn_of_nothing(factor, observations.n_total)
 
 
-def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]:
-    """Hyperparameters that stand for their posterior, with probabilities: the best, and two along each axis.
+def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
+    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along each axis.
 
-    `temper` is the power of the posterior.
-
-    The axes are those of the posterior's curvature at the best. Along each of them the posterior is taken as two
-    halves of normal densities, of deviations at which it falls as they do; for a normal posterior the points have
-    its mean and covariance.
+    The axes are those of the curvature at the best. Along each of them the posterior is taken as two half-normal
+    densities, of deviations at which it falls as they do; a normal posterior has the mean and covariance of the
+    points.
     """
     mode, d = result.point, result.point.size
     if d == 0:
-        return [(result.found, 1.0)]
+        return [(result.best, 1.0)]
     search = result.search
     step = 0.05  # of the differences that make the curvature
     slopes = [[search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)]
@@ -131,9 +126,9 @@ def averaged(result: Best, temper: float) -> list[tuple[Hyperparameters, float]]
     return [(_hyperparameters(search, point), weight) for point, weight in zip(points, weights, strict=True)]
 
 
-def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> Hyperparameters:
+def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:
     kernel, output_scale, noise = search._model(point)
-    return Hyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
+    return FieldHyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
 
 
 def _warn_of_ends(ends: dict[str, str]) -> None:

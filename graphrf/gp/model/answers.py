@@ -1,4 +1,4 @@
-"""Predictions: how they are asked for, their shape, and the titles of their data frames."""
+"""Predictions: arguments, shapes, and the titles of their data frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Titles(NamedTuple):
                 table[title] = values
             else:
                 outputs = range(values.shape[1]) if self.outputs is None else self.outputs
-                table |= {(title, output): own for output, own in zip(outputs, values.T, strict=True)}
+                table |= {(title, output): each for output, each in zip(outputs, values.T, strict=True)}
         return frame_of(names, table, levels_of(nodes) or self.levels)
 
 
@@ -47,20 +47,15 @@ def levels_of(table: Any) -> tuple[Hashable, ...] | None:
 
 
 def check_deviations(return_std: Any, return_cov: Any = False) -> None:
-    """Raise unless deviations are asked for in a known way, and not beside the covariance."""
+    """Raise for unknown values of `return_std`, and for deviations beside the covariance."""
     checks.flag("return_cov", return_cov)
-    refuse_both(return_std, return_cov)
-    if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-        raise checks.value_error(
-            "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-        )
-
-
-def refuse_both(return_std: Any, return_cov: Any) -> None:
-    """Raise if deviations and covariance are asked for at once."""
     if return_std and return_cov:
         raise checks.value_error(
             "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
+        )
+    if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+        raise checks.value_error(
+            "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
         )
 
 
@@ -70,17 +65,17 @@ def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
 
 
-def columns_of(found: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
+def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
     """Predictions by the titles of their columns: "mean" and "std", or the levels of quantiles."""
     if return_cov:
         raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
     if quantiles is not None:
-        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(found, -1, 0), strict=True))
-    return dict(zip(("mean", "std"), found if return_std else (found,), strict=False))
+        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(predictions, -1, 0), strict=True))
+    return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
 
 
 def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
-    """Levels of quantiles, in (0, 1), which are not asked for beside deviations or covariances."""
+    """Levels of quantiles, in (0, 1); an error beside deviations or covariances."""
     if return_std or return_cov:
         raise checks.value_error(
             "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
@@ -92,7 +87,7 @@ def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = Fa
 
 
 def checked_bounds(above: Any, below: Any) -> tuple[float, float]:
-    """The ends of the interval of which a probability is asked for."""
+    """The ends of the interval of a probability."""
     if above is None and below is None:
         raise checks.value_error("above", "or `below` must be given: the threshold whose probability is asked for")
     low = -np.inf if above is None else checks.number("above", above)

@@ -113,7 +113,7 @@ class NodeEstimator(BaseEstimator):
 
 
 def _nested(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the dataclasses among some parameters, and of those in these: `numerics__sampler__n_walks`."""
+    """The arguments of dataclasses among some parameters, and of those in these: `numerics__sampler__n_walks`."""
     own = {f"{name}__{inner}": getattr(value, inner) for name, value in params.items() for inner in _fields(value)}
     return own | _nested(own) if own else own
 

@@ -11,31 +11,15 @@ from graphrf.kernels.kernel import Kernel
 
 
 class Hyperparameters(NamedTuple):
-    """One set of hyperparameters.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    amplitude : float
-        The factor of the kernel as it is: output scale over the kernel's mean variance.
-    output_scale : float
-        Per mean variance of K over all nodes; in training, over the nodes that it sees.
-    noise : float
-    weight : float
-        Its posterior probability.
-    likelihood : Likelihood or None
-        If it is not normal, with its parameters.
-    observations : Observations or None
-        Of normal noise, whose posterior is then that of the approximation to another likelihood.
-    """
+    """One set of hyperparameters."""
 
     kernel: Kernel
-    amplitude: float
-    output_scale: float
+    amplitude: float  # factor of the unscaled kernel: output scale over mean variance
+    output_scale: float  # per mean variance of K over all nodes; in training, over the training nodes
     noise: float
-    weight: float
-    likelihood: Likelihood | None = None
-    observations: Observations | None = None
+    weight: float  # posterior probability
+    likelihood: Likelihood | None = None  # None for normal noise
+    observations: Observations | None = None  # of the normal noise that approximates another likelihood
 
 
 class ComparedKernel(NamedTuple):
@@ -58,24 +42,11 @@ class ComparedKernel(NamedTuple):
 
 
 class Explored(NamedTuple):
-    """The posterior of hyperparameters.
+    """The posterior of hyperparameters."""
 
-    Attributes
-    ----------
-    best : Hyperparameters
-        With averages: the most probable kernel, and the posterior means of output scale and noise. Else the most
-        probable ones of all.
-    points : sequence of Hyperparameters
-        Those averaged over, with their probabilities; none if the best are taken alone.
-    compared : sequence of ComparedKernel
-        The most probable first.
-    converged : bool
-    sampler : Sampler or None
-        Of the posterior's rows.
-    """
-
+    # the most probable, or with averages the most probable kernel and posterior mean variances
     best: Hyperparameters
-    points: Sequence[Hyperparameters]
-    compared: Sequence[ComparedKernel]
+    points: Sequence[Hyperparameters]  # those that predictions average; empty if the best are taken alone
+    compared: Sequence[ComparedKernel]  # the most probable first
     converged: bool = True
-    sampler: Any = None
+    sampler: Any = None  # of the posterior's rows, or None

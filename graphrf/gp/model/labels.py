@@ -10,7 +10,7 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.names import is_missing
 
-# Words that stand for a missing label where there is no better way.
+# Words that mark a missing label.
 _PLACEHOLDERS = frozenset(
     "? - -- -1 na n/a nan none null nil unknown missing unlabelled unlabeled".split()  # noqa: SIM905
 )
@@ -21,7 +21,7 @@ class Labels(NamedTuple):
 
     nodes: np.ndarray  # increasing, int64
     counts: np.ndarray  # (m, C): labels of each class at each node, or their sum of weights
-    bias: np.ndarray  # (C,): logarithms of the classes' shares among all labels, of sum 0
+    bias: np.ndarray  # (C,): logarithms of the classes' proportions among all labels, of sum 0
 
     @classmethod
     def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> Labels:
@@ -34,8 +34,8 @@ class Labels(NamedTuple):
     @classmethod
     def of_counts(cls, nodes: np.ndarray, counts: np.ndarray) -> Labels:
         """Labels by their counts at distinct nodes; every class occurs."""
-        shares = np.log(counts.sum(axis=0))
-        return cls(nodes, counts, shares - shares.mean())
+        logs = np.log(counts.sum(axis=0))
+        return cls(nodes, counts, logs - logs.mean())
 
     def subset(self, chosen: np.ndarray) -> Labels:
         """Labels of some of the nodes, given by their place; the bias stays that of all."""
@@ -45,9 +45,9 @@ class Labels(NamedTuple):
 def checked_labels(
     labels: Any, n: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The classes of the labels of `n` nodes, sorted, which nodes have a label, and the place of each among them.
+    """The sorted classes of `n` labels, which nodes have a label, and the class number of each of these.
 
-    Missing labels and -1, scikit-learn's mark, mean that there is none; so does a weight of 0.
+    Missing labels, -1 (scikit-learn's mark) and a weight of 0 mean that there is none.
     """
     if n == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")
@@ -100,7 +100,7 @@ def _is_minus_one(label: Any) -> bool:
 
 
 def _words_or_integers(labels: np.ndarray) -> np.ndarray:
-    """Labels, objects as strings, once none is missing and all are of a kind that names classes."""
+    """Labels, objects as strings; errors for missing ones and other types."""
     kind = labels.dtype.kind
     if kind == "O":
         others = sorted({type(label).__name__ for label in labels if not isinstance(label, str)})

@@ -32,7 +32,7 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
 
 
 def checked_likelihood(likelihood: Any) -> Likelihood | None:
-    """The likelihood that a name or an object stands for; None for normal noise."""
+    """The likelihood of a name or an object; None for normal noise."""
     if isinstance(likelihood, str):
         name = checks.choice("likelihood", likelihood, ("gaussian", *LIKELIHOODS))
         return None if name == "gaussian" else LIKELIHOODS[name]()

@@ -11,7 +11,7 @@ from graphrf._base import checks
 from graphrf.graph.alignment import Rows
 
 _NAMED = ("constant", "zero")
-# Singular values of the scaled basis below this share of the largest count as 0.
+# Singular values of the scaled basis below this fraction of the largest count as 0.
 COLLINEAR = 1e-9
 # Covariates, and their range in units of their spread at the observed nodes, whose squares are safe in sums.
 _LARGEST = 1e150
@@ -33,12 +33,12 @@ class Coefficients(NamedTuple):
     ) -> Coefficients:
         """Coefficients in the units of the covariates, from those of the basis and their covariance."""
         constant, trend = mean.parts(coefficients)
-        own = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
-        names = ("constant", *mean.names)[: own.shape[0]]
+        values = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
+        names = ("constant", *mean.names)[: values.shape[0]]
         std = mean.deviations(covariance)
         if single:
-            return cls(own[:, 0], std, names)
-        return cls(own, np.broadcast_to(std[:, None], own.shape).copy(), names)
+            return cls(values[:, 0], std, names)
+        return cls(values, np.broadcast_to(std[:, None], values.shape).copy(), names)
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.names), default=0)
@@ -51,18 +51,10 @@ class Coefficients(NamedTuple):
 
 
 class Covariates(NamedTuple):
-    """Covariates that came with observations.
+    """Covariates that came with observations."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (N, b)
-        In rows of nodes that were not observed the mean of the others.
-    known : ndarray of bool, shape (N,)
-    names : tuple of str
-    """
-
-    values: np.ndarray
-    known: np.ndarray
+    values: np.ndarray  # (N, b), the mean of the others in rows of unobserved nodes
+    known: np.ndarray  # (N,)
     names: tuple[str, ...]
 
     @classmethod
@@ -96,30 +88,17 @@ class Covariates(NamedTuple):
 class MeanFunction(NamedTuple):
     """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
 
-    Covariates are centred and scaled at the observed nodes, so that their units and origin (metres above the sea,
-    grid coordinates of a country) cost no digits.
-
-    Attributes
-    ----------
-    basis : ndarray, shape (N, 0) for a zero mean, (N, 1 + b) with b covariates else
-        The first column is 1.
-    centre, width : ndarray, shape (b,)
-        Column 1 + k is (covariate k - centre[k]) / width[k].
-    names : tuple of str
-        Of the covariates.
+    Covariates are centred and scaled at the observed nodes, so that their units and origin cost no digits.
     """
 
-    basis: np.ndarray
-    centre: np.ndarray
+    basis: np.ndarray  # (N, 0) for a zero mean, else (N, 1 + b) with ones first
+    centre: np.ndarray  # (b,); column 1 + k is (covariate k - centre[k]) / width[k]
     width: np.ndarray
     names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, mean: Any, n_nodes: int, observed: np.ndarray, x: Covariates | None = None) -> MeanFunction:
-        """The basis of the setting `mean` for distinct observed nodes, and the covariates that came with them.
-
-        ValueError if these do not suffice.
-        """
+        """The basis of the setting `mean` for observed nodes and their covariates; ValueError if too few."""
         argument, covariates = "mean", checked_mean(mean, n_nodes)
         names = column_names(mean, covariates.shape[1])
         if x is not None:
@@ -178,31 +157,28 @@ class MeanFunction(NamedTuple):
             )
         basis = self.basis.copy()
         with np.errstate(over="ignore"):
-            own = (table - self.centre) / self.width
-        basis[nodes, 1:] = own
-        if (basis[nodes, 1:] != own).any():
+            scaled = (table - self.centre) / self.width
+        basis[nodes, 1:] = scaled
+        if (basis[nodes, 1:] != scaled).any():
             raise checks.value_error("x", "must be the same wherever a node is repeated, and is not")
         if (np.abs(basis[nodes]) > _LARGEST).any():
             raise checks.value_error("x", f"must be within {_LARGEST:g} times the spread of that of `fit`")
         return basis
 
     def centred(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values less their mean, where there is a constant to take it up, and that mean, shape (p,).
-
-        What is left of rounding becomes 0, so that constant values are seen to be constant.
-        """
+        """Values less their mean if there is a constant, and that mean, (p,); remainders of rounding become 0."""
         offset = values.mean(axis=0) if self.basis.shape[1] else np.zeros(values.shape[1])
         rest = values - offset
         rest[np.abs(rest) <= 8 * np.finfo(np.float64).eps * np.abs(offset)] = 0.0
         return rest, offset
 
     def deviations(self, covariance: np.ndarray) -> np.ndarray:
-        """Standard deviations of the constant and the trend in the covariates' own units, shape (columns,)."""
+        """Standard deviations of the constant and the trend in the units of the covariates, shape (columns,)."""
         if not self.basis.shape[1]:
             return np.zeros(0)
-        own = np.diag(np.concatenate([[1.0], 1 / self.width]))
-        own[0, 1:] = -self.centre / self.width
-        return np.sqrt(np.maximum(np.diagonal(own @ covariance @ own.T), 0.0))
+        change = np.diag(np.concatenate([[1.0], 1 / self.width]))
+        change[0, 1:] = -self.centre / self.width
+        return np.sqrt(np.maximum(np.diagonal(change @ covariance @ change.T), 0.0))
 
     def parts(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns, p)."""
@@ -249,7 +225,7 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
                 "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
             )
         return np.zeros((n_nodes, 0))
-    mean = checks.plain("mean", mean)
+    mean = checks.to_array_like("mean", mean)
     array = _numbers("mean", mean, "be 'constant', 'zero', or an array of covariates at all nodes")
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
         raise checks.value_error(
@@ -268,7 +244,7 @@ def _numbers(name: str, table: Any, wanted: str) -> np.ndarray:
             columns = [np.asarray(table[title]) for title in table.columns]
             for title, column in zip(table.columns, columns, strict=True):
                 if column.dtype.kind not in "biuf":
-                    kind = "text" if any(isinstance(own, str) for own in column) else column.dtype
+                    kind = "text" if any(isinstance(each, str) for each in column) else column.dtype
                     came = f"{kind} in the column {title!r}; pandas.get_dummies makes numbers of categories"
                     break
             array = np.column_stack(columns)

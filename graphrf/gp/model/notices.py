@@ -47,10 +47,7 @@ def warn_of_few(n: int, trained: bool) -> None:
 
 
 def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
-    """Warn if a value far from all others seems to stand for missing readings (0, -1, -999): see `placeholders`.
-
-    Readings have two axes at most; NaN are no values.
-    """
+    """Warn if `placeholders` finds values that seem to mark missing readings (0, -1, -999); NaN are ignored."""
     own = np.asarray(values, dtype=np.float64).ravel()
     own = own[np.isfinite(own)]
     for value, count, median in placeholders(own):
@@ -61,10 +58,10 @@ def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
 
 
 def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
-    """Values that seem to stand for missing ones: with their numbers, and the median of the others.
+    """Values that seem to mark missing ones, with their number and the median of the others.
 
-    Of the five most frequent values and usual codes for missing ones those that repeat in isolation far from the
-    others; and codes that occur once or twice, so far beyond all others that this is improbable.
+    Candidates are the five most frequent values and usual codes: values that repeat in isolation far from the
+    others, and codes that occur once or twice, improbably far from all others.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
@@ -72,7 +69,7 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
     coded = np.isin(distinct, _CODES) | (np.abs(distinct) >= _FILL)
     without_codes = np.repeat(distinct[~coded], counts[~coded])
     frequent = np.argsort(-counts, kind="stable")[:5]
-    found = []
+    result = []
     for place in dict.fromkeys([*frequent.tolist(), *np.flatnonzero(coded).tolist()]):
         value, count = float(distinct[place]), int(counts[place])
         others = values[values != value]
@@ -81,29 +78,28 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
             if count >= _REPEATS
             else coded[place] and gap_probability(value, count, without_codes) < _IMPROBABLE
         ):
-            found.append((value, count, float(np.median(others))))
-    return found
+            result.append((value, count, float(np.median(others))))
+    return result
 
 
 def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
     """True if a repeated value is far from the median of the others, and much more frequent than others near it.
 
-    Values that are rounded, such as counts, are known to a unit only, which is added to the spread.
+    The unit of rounded values is added to the scale.
     """
     median = float(np.median(others))
     deviation = float(np.median(np.abs(others - median)))
-    spread = 1.4826 * deviation + _unit(others)
-    near = int((np.abs(others - value) < spread).sum())
-    return deviation > 0 and abs(value - median) > _AWAY * spread and count >= _NEIGHBOURS * near
+    scatter = 1.4826 * deviation + _unit(others)
+    near = int((np.abs(others - value) < scatter).sum())
+    return deviation > 0 and abs(value - median) > _AWAY * scatter and count >= _NEIGHBOURS * near
 
 
 def gap_probability(value: float, count: int, others: np.ndarray) -> float:
-    """The probability of so large a gap between so many values and sorted others, beyond which they lie; else 1.
+    """The probability of so large a gap between `count` values and the sorted others beside them.
 
-    For a tail that falls off exponentially with any rate: k times the gap after the k-th extreme value are then
-    independent, with one exponential distribution (Renyi 1953, "On the Theory of Order Statistics"). So the tail
-    of the others sets the scale, and one heavier than normal has large gaps of its own. Values that are rounded
-    differ by a unit in any case: it does not count as a gap, and is added to the scale.
+    For an exponential tail of any rate, k times the gap after the k-th extreme value are independent with one
+    exponential distribution (Renyi 1953, "On the Theory of Order Statistics"), so that the tail of the others sets
+    the scale. The unit of rounded values does not count as a gap, and is added to the scale.
     """
     n = min(_TAIL, others.size // 2)
     if n < 2 or others[0] <= value <= others[-1]:
@@ -144,8 +140,5 @@ def warn_of_nothing(log_factor: float, n: int, what: str = "y", than: str = "ind
 
 
 def schwarz_factor(log_likelihood: float, log_likelihood_alone: float, n_parameters: int, n: int) -> float:
-    """The log Bayes factor of a model at its most probable parameters against one that lacks some of them.
-
-    Source: Schwarz 1978, "Estimating the Dimension of a Model".
-    """
+    """The log Bayes factor of a model against one without some of its parameters (Schwarz 1978)."""
     return log_likelihood - log_likelihood_alone - 0.5 * n_parameters * math.log(n)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphrf.sampling.contract import Sampler
+from graphrf.sampling.protocol import Sampler
 
 
 @dataclass(frozen=True)

@@ -8,41 +8,22 @@ import numpy as np
 
 
 class Observations(NamedTuple):
-    r"""n observations at m distinct nodes, as the statistics that a Gaussian likelihood needs.
+    r"""n observations at m distinct nodes, as the sufficient statistics of a Gaussian likelihood.
 
-    Observations y_i of f at one node with noise variances s / a_i, of precisions a_i relative to 1 / s, are, up
-    to a factor that does not depend on f, one observation of their weighted mean with noise variance s / c, where
-    c is the sum of the a_i; the factor is
+    Observations y_i of f at one node with noise variances s / a_i act as one observation of their weighted mean
+    with noise variance s / c, c = sum a_i, up to the factor for k observations
 
     .. math:: (2 \pi s)^{-(k-1)/2} \, c^{-1/2} \prod_i a_i^{1/2}
-              \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right)
-
-    for k observations.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64, shape (m,)
-        Distinct, increasing.
-    counts : ndarray of float64, shape (m,)
-        c: the number of observations where all precisions are 1.
-    means : ndarray of float64, shape (m, p)
-    within : float
-        Sum of squared deviations from the node means times the precisions, over all nodes and outputs.
-    basis : ndarray of float64, shape (m, b)
-        The mean function's basis at the nodes: no columns for a zero mean, ones for a constant.
-    n_total : int
-        n, repeats counted.
-    log_precisions : float
-        Sum of log a_i.
+              \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right).
     """
 
-    nodes: np.ndarray
-    counts: np.ndarray
-    means: np.ndarray
-    within: float
-    basis: np.ndarray
-    n_total: int
-    log_precisions: float = 0.0
+    nodes: np.ndarray  # (m,) distinct, increasing
+    counts: np.ndarray  # (m,) c, the number of observations where all precisions are 1
+    means: np.ndarray  # (m, p)
+    within: float  # weighted sum of squared deviations from the node means, over all nodes and outputs
+    basis: np.ndarray  # (m, b) basis of the mean function: no columns for a zero mean, ones for a constant
+    n_total: int  # n
+    log_precisions: float = 0.0  # sum of log a_i
 
     @property
     def n_outputs(self) -> int:
@@ -53,10 +34,7 @@ class Observations(NamedTuple):
     def of(
         cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray, precisions: np.ndarray | None = None
     ) -> Observations:
-        """The statistics of values of shape (n, p) at node positions of shape (n,).
-
-        `basis` has all nodes, shape (N, b); the observations' relative precisions, shape (n,), are 1 by default.
-        """
+        """The statistics of values (n, p) at nodes (n,), with a basis (N, b) and relative precisions (n,)."""
         distinct, position = np.unique(nodes, return_inverse=True)
         a = np.ones(nodes.size) if precisions is None else precisions
         logs = 0.0 if precisions is None else float(np.log(a).sum())
@@ -88,11 +66,7 @@ class Observations(NamedTuple):
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 
     def log_constant(self, noise: Any) -> Any:
-        """The log likelihood of all values but for the quadratic form of the means and -p log det(B) / 2.
-
-        Here A = C^{-1/2} B C^{-1/2} is the covariance of the means, C their counts; for a noise variance or
-        several.
-        """
+        """The log likelihood without the quadratic form of the means and -p log det(C^(1/2) A C^(1/2)) / 2."""
         p, extra = self.n_outputs, self.n_total - self.nodes.size
         constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)
         return constant - 0.5 * (p * extra * np.log(noise) + self.within / noise)

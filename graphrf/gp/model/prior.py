@@ -1,4 +1,4 @@
-"""Priors of the hyperparameters of a regression: what settles them where the data do not."""
+"""Priors of the hyperparameters of a regression, which determine them where the data do not."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ class PenalisedMixing:
     below, probability : float in (0, 1)
         Riebler et al. take 1/2 and 2/3.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For anything else.
-
     Examples
     --------
     >>> import numpy as np, graphrf as grf
@@ -53,8 +48,6 @@ class PenalisedMixing:
     >>> bool(0 < gp.kernel_.mixing < 1)
     True
 
-    Notes
-    -----
     Source: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
     accounts for scaling", Sec. 3.3 and its appendix; Simpson et al. 2017, "Penalising Model Component Complexity".
     """
@@ -73,8 +66,10 @@ class PenalisedMixing:
             raise checks.value_error("spectrum", "must not be 1 throughout: without edges every share is the same")
         object.__setattr__(self, "spectrum", tuple(values.tolist()))
         for name in ("below", "probability"):
-            share = checks.number(name, getattr(self, name), low=0, high=1, include_low=False, include_high=False)
-            object.__setattr__(self, name, share)
+            proportion = checks.number(
+                name, getattr(self, name), low=0, high=1, include_low=False, include_high=False
+            )
+            object.__setattr__(self, name, proportion)
 
     @classmethod
     def of(cls, graph: Graph, below: float = 0.5, probability: float = 2 / 3) -> PenalisedMixing:
@@ -97,9 +92,9 @@ class PenalisedMixing:
         (bound, *_), d = self._square(np.array(self.below)), np.sqrt(square)
         rate = -math.log1p(-self.probability) / math.sqrt(float(bound))
         slope = first / (2 * d)
-        bend = second / (2 * d) - first**2 / (4 * d**3)
+        curvature = second / (2 * d) - first**2 / (4 * d**3)
         value = math.log(rate) - rate * d + np.log(slope) + log_expit(x) + log_expit(-x)
-        return value, (bend / slope - rate * slope) * phi * expit(-x) + 1 - 2 * phi
+        return value, (curvature / slope - rate * slope) * phi * expit(-x) + 1 - 2 * phi
 
     def _square(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """d^2 and its first two derivatives in phi."""
@@ -126,11 +121,8 @@ class HyperparameterPrior:
     odds phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi.
     Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
 
-    Twenty observations hardly distinguish a rough function from noise. Without a prior the likelihood of such data
-    is often largest where the noise or the output scale vanishes, and the intervals of f vanish with them. The
-    defaults are weak: a few tens of observations outweigh them. The prior of the noise is wide, so that averages
-    contain both explanations of values that the graph cannot distinguish from noise. A signal varies more over
-    the whole graph than over a few observed nodes, so the median of the output scale exceeds the variance of y.
+    Without a prior the likelihood of a few observations is often largest where the noise or the output scale
+    vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of observations outweigh them.
     `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
 
     Parameters
@@ -141,11 +133,6 @@ class HyperparameterPrior:
         The prior probability that y is its mean function and noise. It is used where predictions are averaged
         and both variances are trained: values that the graph does not explain may be noise, or a signal that
         varies too quickly for the graph.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For anything else.
 
     Examples
     --------

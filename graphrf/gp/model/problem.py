@@ -30,42 +30,19 @@ _SPREAD = 3.0
 
 @dataclass(frozen=True)
 class Problem:
-    """A Gaussian process on the nodes of a graph, seen through observations.
-
-    Attributes
-    ----------
-    graph : Graph, N nodes
-    kernels : sequence of (Kernel, names)
-        Those to be compared, each with the hyperparameters to be trained.
-    mean : MeanFunction
-    covariates : Covariates or None
-    offset : ndarray, shape (p,)
-        A constant that is subtracted from the observations, or from f: their mean, or where the constant's prior
-        is centred.
-    single : bool
-        Whether y had no axis of outputs.
-    output_scale : float or None
-        None trains it.
-    normalize : bool
-        Whether an output scale multiplies K over its mean variance.
-    prior : HyperparameterPrior
-    averages : bool
-        Whether hyperparameters are averaged over; else the most probable ones are taken.
-    max_train : int
-    seed : int
-    n_threads : int or None
-    """
+    """A Gaussian process on the nodes of a graph, with observations."""
 
     graph: Graph
+    # those to be compared, each with its trained hyperparameters
     kernels: Sequence[tuple[Kernel, tuple[str, ...]]]
     mean: MeanFunction
     covariates: Covariates | None
-    offset: np.ndarray
-    single: bool
-    output_scale: float | None
-    normalize: bool
+    offset: np.ndarray  # (p,) constant subtracted from the observations, or from f
+    single: bool  # y had no axis of outputs
+    output_scale: float | None  # None trains it
+    normalize: bool  # an output scale multiplies K over its mean variance
     prior: HyperparameterPrior
-    averages: bool
+    averages: bool  # hyperparameters are averaged over; else the most probable ones are taken
     max_train: int
     seed: int
     n_threads: int | None
@@ -88,24 +65,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class NormalProblem(Problem):
-    """Observations with normal noise.
+    """Observations with normal noise."""
 
-    Attributes
-    ----------
-    positions : ndarray of int, shape (n,)
-        The observed nodes; repeats are repeated observations.
-    values : ndarray, shape (n, p)
-        Observed values less `offset`.
-    precisions : ndarray, shape (n,), optional
-        Of the observations, relative to 1 / noise.
-    noise : float or None
-        None trains it.
-    """
-
-    positions: np.ndarray
-    values: np.ndarray
-    precisions: np.ndarray | None
-    noise: float | None
+    positions: np.ndarray  # (n,) observed nodes; repeats are repeated observations
+    values: np.ndarray  # (n, p) observed values less `offset`
+    precisions: np.ndarray | None  # (n,) relative to 1 / noise
+    noise: float | None  # None trains it
 
     @cached_property
     def observations(self) -> Observations:
@@ -145,19 +110,11 @@ class NormalProblem(Problem):
 
 @dataclass(frozen=True)
 class LatentProblem(Problem):
-    """Observations by another likelihood.
-
-    Attributes
-    ----------
-    responses : Responses
-    likelihood : Likelihood
-    unit : float
-        The prior deviation of the latent function.
-    """
+    """Observations with another likelihood."""
 
     responses: Responses
     likelihood: Likelihood
-    unit: float
+    unit: float  # prior deviation of the latent function
 
     @property
     def nodes(self) -> np.ndarray:
@@ -168,7 +125,7 @@ class LatentProblem(Problem):
         return int(self.responses.place.size)
 
     @property
-    def spread(self) -> float:
+    def prior_std(self) -> float:
         """The prior deviation of the mean's coefficients."""
         return _SPREAD * self.unit
 

@@ -17,9 +17,9 @@ _SEEN, _LONG = 2.0, 10.0
 
 
 def node_bar(n_nodes: int, n_sets: int, shown: bool, *, expected: float = 0.0, way_out: str = "") -> Any:
-    """A bar of predicted nodes, counted for each set of hyperparameters; not shown, a line if they take long.
+    """A bar of predicted nodes for each set of hyperparameters; if not shown, a message before a long wait.
 
-    That comes before anything else where so many seconds are expected, and ends with the way out.
+    The message comes first where so many seconds are expected, and ends with the way out.
     """
     total = n_nodes * n_sets
     if shown:
@@ -40,9 +40,9 @@ def step_bar(what: str, shown: bool, total: int | None = None, unit: str = "step
 
 
 class _Announcement(contextlib.nullcontext[Any]):
-    """A line with the time that steps will take, as soon as that can be estimated and is long.
+    """A message with the time that steps will take, as soon as it can be estimated and is long.
 
-    `counted` says in words what the steps are, `way_out` what takes less.
+    `counted` names the steps, `way_out` a faster alternative.
     """
 
     def __init__(self, what: str, total: int | None, counted: str, way_out: str = "") -> None:

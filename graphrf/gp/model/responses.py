@@ -15,27 +15,13 @@ from graphrf.gp.model.settings import checked_targets
 
 @dataclass(frozen=True)
 class Responses:
-    r"""n observations y of f + offset at m distinct nodes.
+    """n observations y of f + offset at m distinct nodes."""
 
-    Attributes
-    ----------
-    nodes : ndarray of int64, shape (m,)
-        Distinct, increasing.
-    place : ndarray of int64, shape (n,)
-        The position in `nodes` of each observation.
-    y : ndarray, shape (n,) or (k, n)
-        As the likelihood takes them.
-    offset : ndarray, shape (n,)
-        Of each observation: logarithm of the exposure, and the middle of the constant's prior.
-    basis : ndarray, shape (m, b)
-        The mean function's basis at the nodes.
-    """
-
-    nodes: np.ndarray
-    place: np.ndarray
-    y: np.ndarray
-    offset: np.ndarray
-    basis: np.ndarray
+    nodes: np.ndarray  # (m,) distinct, increasing
+    place: np.ndarray  # (n,) position in `nodes` of each observation
+    y: np.ndarray  # (n,) or (k, n), as the likelihood takes them
+    offset: np.ndarray  # (n,) logarithm of the exposure, and the middle of the constant's prior
+    basis: np.ndarray  # (m, b) basis of the mean function
 
     @classmethod
     def of(cls, positions: np.ndarray, y: np.ndarray, offset: np.ndarray, basis: np.ndarray) -> Responses:

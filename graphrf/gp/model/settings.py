@@ -255,7 +255,7 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
     """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of outputs."""
-    y = checks.plain("y", y)
+    y = checks.to_array_like("y", y)
     try:
         array = np.asarray(y)
     except ValueError as error:  # rows of different lengths

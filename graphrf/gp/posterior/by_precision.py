@@ -17,32 +17,17 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionPosterior:
-    r"""f + H beta given y = H beta + f + noise at the observed nodes u, with a flat prior on beta.
+    r"""f + H beta given y = H beta + f + noise at the observed nodes u, for f ~ N(0, a Q^-1) with a sparse Q.
 
-    The prior of f is N(0, a Q^-1) with a sparse Q, the noise D = diag(noise / counts), and S^T spreads values at
-    observed nodes over all N of them. All comes from one sparse Cholesky factor of
+    The noise is D = diag(noise / counts), and S^T extends values at observed nodes by zeros to all N. One sparse
+    Cholesky factor of P gives everything:
 
     .. math:: P = Q + a S^\top D^{-1} S, \quad A^{-1} r = D^{-1} (r - S \hat f), \quad
               \hat f = a P^{-1} S^\top D^{-1} r,
 
-    with A = S a Q^-1 S^T + D, the covariance of the observations: f given y and beta is N(f_hat, a P^-1).
+    with A = S a Q^-1 S^T + D: f given y and beta is N(f_hat, a P^-1). `basis` (N, b) is H at all nodes, `offset`
+    (p,) is added to all predictions, and `mean_precision` is that of the prior of beta, 0 if it is flat.
 
-    Parameters
-    ----------
-    precision : Precision
-    amplitude : float
-        a.
-    observations : Observations
-    noise : float
-    basis : ndarray, shape (N, b)
-        H, the mean's basis at all nodes, of which `observations` has the rows.
-    offset : ndarray, shape (p,)
-        What was taken off the observed values, and is added to all predictions.
-    mean_precision : float
-        Of beta's prior, if that is not flat.
-
-    Notes
-    -----
     Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 2; variances by selected inversion (Erisman and
     Tinney 1975; Rue and Martino 2007); draws by perturbation (Papandreou and Yuille 2010).
     """
@@ -136,29 +121,25 @@ class PrecisionPosterior:
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Joint draws of f + H beta, one after the other: their numbers, and an array of shape (1, q, p).
-
-        One solve for each. What `rng` yields does not depend on the nodes: a draw is one function on the whole
-        graph.
-        """
+        """Joint draws of f + H beta, (1, q, p) each, by one solve; `rng` advances alike for all nodes."""
         n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
         for number in range(n_samples):
             own = rng.standard_normal((self._precision.root_size, p))
             seen = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
             # P^-1 times a vector of covariance P has the covariance P^-1
-            spread = np.zeros((n, p))
-            spread[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
-            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + spread)
+            extended = np.zeros((n, p))
+            extended[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + extended)
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]
 
     def _fitted(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""
-        spread = np.zeros((self._precision.n_nodes, values.shape[1]))
-        spread[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
-        return self._factor.solve(spread)
+        extended = np.zeros((self._precision.n_nodes, values.shape[1]))
+        extended[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
+        return self._factor.solve(extended)
 
     def _solved(self, values: np.ndarray, fitted: np.ndarray) -> np.ndarray:
         """A^-1 values."""

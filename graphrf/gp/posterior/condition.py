@@ -44,65 +44,34 @@ _SOLVED = 12
 _CUT = 0.01
 
 
-class Conditions(NamedTuple):
-    """Data and hyperparameters of a fitted regressor: with its settings, all that is needed to condition again.
+class FittedModel(NamedTuple):
+    """Data and hyperparameters of a fitted regressor: with its settings, all that is needed to condition again."""
 
-    Attributes
-    ----------
-    observations : Observations
-        Observations of y less `offset`.
-    offset : ndarray, shape (p,)
-    single : bool
-        Whether y had no axis of outputs.
-    kernel : Kernel
-    output_scale, noise, mean_variance : float
-    sampler : Sampler or None
-        None without sampled rows.
-    seed : int
-    log_marginal_likelihood : float or None
-        None where the posterior has it.
-    trained : bool
-        Whether training converged.
-    points : sequence of Hyperparameters
-        Hyperparameters over which predictions are averaged; none where those above are taken alone.
-    candidates : sequence of ComparedKernel
-        The kernels that were compared.
-    sparse : bool
-        Whether the posterior is that of the kernel's sparse precision.
-    mean_precision : float
-        Precision of the prior of the mean's coefficients, 0 where that is flat.
-    likelihood : Likelihood or None
-        Where it is not normal; `observations` are then those of normal noise with the posterior's normal
-        distribution.
-    covariates : Covariates or None
-        Those that came with the observations.
-    """
-
-    observations: Observations
+    observations: Observations  # of y less `offset`
     offset: np.ndarray
-    single: bool
+    single: bool  # y had no axis of outputs
     kernel: Kernel
     output_scale: float
     noise: float
     mean_variance: float
-    sampler: Any
+    sampler: Any  # None without sampled rows
     seed: int
-    log_marginal_likelihood: float | None
-    trained: bool
-    points: Sequence[Hyperparameters] = ()
-    candidates: Sequence[ComparedKernel] = ()
-    sparse: bool = False
-    mean_precision: float = 0.0
-    likelihood: Likelihood | None = None
-    covariates: Covariates | None = None
+    log_marginal_likelihood: float | None  # None where the posterior computes it
+    trained: bool  # training converged
+    points: Sequence[Hyperparameters] = ()  # those that predictions average; empty where the above are taken alone
+    candidates: Sequence[ComparedKernel] = ()  # the compared kernels
+    sparse: bool = False  # the posterior is that of the kernel's sparse precision
+    mean_precision: float = 0.0  # of the prior of the mean's coefficients, 0 where that is flat
+    likelihood: Likelihood | None = None  # if not normal; `observations` then approximate it by normal noise
+    covariates: Covariates | None = None  # those that came with the observations
 
     @property
     def amplitude(self) -> float:
         """Factor of the kernel before normalisation."""
         return self.output_scale / self.mean_variance
 
-    def at(self, point: Hyperparameters) -> Conditions:
-        """Conditions at the hyperparameters of a point, without the other points."""
+    def at(self, point: Hyperparameters) -> FittedModel:
+        """The model at the hyperparameters of a point, without the other points."""
         return self._replace(
             kernel=point.kernel, output_scale=point.output_scale, noise=point.noise,
             mean_variance=point.output_scale / point.amplitude, points=(),
@@ -134,9 +103,9 @@ def known(problem: Problem, route: Route) -> Explored:
     return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
 
 
-def conditions_of(problem: Problem, route: Route, found: Explored, observations: Observations) -> Conditions:
-    """The conditions of a problem's posterior, once its hyperparameters are known."""
-    best, precision = found.best, route.precision
+def fitted_model(problem: Problem, route: Route, explored: Explored, observations: Observations) -> FittedModel:
+    """The fitted model of a problem, from its posterior of hyperparameters."""
+    best, precision = explored.best, route.precision
     if precision is not None:
         precision = precision.with_kernel(best.kernel)
         precision.warn_of_rounding()
@@ -145,50 +114,50 @@ def conditions_of(problem: Problem, route: Route, found: Explored, observations:
         mean_variance = best.output_scale / best.amplitude
     elif problem.normalize:
         mean_variance = normaliser(problem.graph, best.kernel, problem.seed, precision)
-    return Conditions(
+    return FittedModel(
         observations=observations, offset=problem.offset, single=problem.single, kernel=best.kernel,
         output_scale=best.amplitude * mean_variance if output_scale is None else output_scale, noise=best.noise,
-        mean_variance=mean_variance, sampler=found.sampler, seed=problem.seed, log_marginal_likelihood=None,
-        trained=found.converged, points=found.points, candidates=found.compared, sparse=precision is not None,
-        covariates=problem.covariates,
+        mean_variance=mean_variance, sampler=explored.sampler, seed=problem.seed, log_marginal_likelihood=None,
+        trained=explored.converged, points=explored.points, candidates=explored.compared,
+        sparse=precision is not None, covariates=problem.covariates,
     )  # fmt: skip
 
 
 def condition(
     graph: Graph,
-    given: Conditions,
+    model: FittedModel,
     basis: np.ndarray,
     *,
     solver: str,
     tol: float,
     max_iterations: int,
     n_threads: int | None,
-    draw: Callable[..., Any] | None = None,
+    feature_sampler: Callable[..., Any] | None = None,
     step: Step | None = None,
     precision: KernelPrecision | None = None,
 ) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
-    """The posterior, and a bound on what a cut of the series costs the prior in units of the output scale.
+    """The posterior, and a bound on the error of a truncated series in units of the output scale.
 
-    `basis` is the mean function's at all nodes, whose first column, if there is one, is 1: so that predictions are
-    about the values as they were before `offset` was taken off. The rest are settings of `GraphGPRegressor`, its
-    `draw`, a function that is called in each iteration of conjugate gradients, and a sparse precision on the same
-    graph, if there is one. The same arguments give the same posterior: random numbers depend on the seed only.
+    `basis` is the mean function's at all nodes, with ones first if there are any, so that predictions include
+    `offset`. The rest are settings of `GraphGPRegressor`, its `feature_sampler`, a function called in each
+    iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
+    give the same posterior.
     """
-    parts = [given.at(point) for point in given.points] or [given]
-    if given.sparse:
-        return _joined(_by_precision(graph, parts, basis, precision, n_threads), given, n_threads), 0.0
-    nodes = given.observations.nodes
+    parts = [model.at(point) for point in model.points] or [model]
+    if model.sparse:
+        return _joined(_by_precision(graph, parts, basis, precision, n_threads), model, n_threads), 0.0
+    nodes = model.observations.nodes
     if solver == "auto":
-        solver = choose_solver(graph, given.method, nodes.size)
+        solver = choose_solver(graph, model.method, nodes.size)
     if solver == "cholesky":
-        draw = None  # the whole matrix is here
+        feature_sampler = None  # the whole matrix is here
         require_memory(
             8.0 * (len(parts) + 1) * nodes.size**2,  # the factors, and for one of them its matrix
             f"the covariance of {nodes.size} observed nodes for {len(parts)} sets of hyperparameters",
             "pass numerics=Numerics(solver='cg'), hyperparameters='mode', or fewer observations",
         )
     longest = max(parts, key=lambda part: part.kernel.hyperparameters.get("lengthscale", 0.0))
-    sampled = SampledSource.of(graph, given.sampler, given.seed, n_threads, draw)
+    sampled = SampledSource.of(graph, model.sampler, model.seed, n_threads, feature_sampler)
     covariances = [
         Covariance.of(
             graph, part.kernel, part.amplitude, n_threads=n_threads, sampled=sampled, warns=part is longest
@@ -214,7 +183,7 @@ def condition(
             if part is longest:
                 _warn_of_cut(part.kernel, covariance.cut(part.noise))
     errors = [covariance.error / part.mean_variance for part, covariance in zip(parts, covariances, strict=True)]
-    return _joined(posteriors, given, n_threads), max(errors)
+    return _joined(posteriors, model, n_threads), max(errors)
 
 
 def _warn_of_cut(kernel: Kernel, cut: float) -> None:
@@ -228,17 +197,17 @@ def _warn_of_cut(kernel: Kernel, cut: float) -> None:
 
 
 def _joined(
-    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], given: Conditions, n_threads: int | None
+    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior], model: FittedModel, n_threads: int | None
 ) -> Posterior | PrecisionPosterior | MixturePosterior:
     """The average of the posteriors at all points, if there are points."""
-    if not given.points:
+    if not model.points:
         return posteriors[0]
-    return MixturePosterior(posteriors, np.array([point.weight for point in given.points]), n_threads)
+    return MixturePosterior(posteriors, np.array([point.weight for point in model.points]), n_threads)
 
 
 def _by_precision(
     graph: Graph,
-    parts: Sequence[Conditions],
+    parts: Sequence[FittedModel],
     basis: np.ndarray,
     precision: KernelPrecision | None,
     n_threads: int | None,
@@ -246,7 +215,7 @@ def _by_precision(
     """The posteriors by the sparse precisions of kernels, which share their orders of elimination."""
     first = precision_of(graph, parts[0].kernel) if precision is None else precision
     own = [first.with_kernel(part.kernel) for part in parts]
-    entries = sum(each.own_elimination.n_entries for each in own)  # orders are found before threads ask for them
+    entries = sum(each.own_elimination.n_entries for each in own)  # orders are computed before threads need them
     require_memory(
         8.0 * entries,
         f"holding the sparse factors of {len(parts)} sets of hyperparameters",
@@ -264,20 +233,20 @@ def _by_precision(
         return list(ordered_map(made, range(len(parts)), thread_count(n_threads)))
 
 
-def _cholesky(matrix: np.ndarray, given: Conditions, tol: float) -> CholeskySolver:
+def _cholesky(matrix: np.ndarray, model: FittedModel, tol: float) -> CholeskySolver:
     """The solver by the whole matrix of the observations' covariance."""
     try:
-        return CholeskySolver(matrix, given.noise / given.observations.counts, tol=tol)
+        return CholeskySolver(matrix, model.noise / model.observations.counts, tol=tol)
     except np.linalg.LinAlgError:
         raise ValueError(
-            f"the covariance of the observations with noise {given.noise:g} is numerically singular: raise "
+            f"the covariance of the observations with noise {model.noise:g} is numerically singular: raise "
             "`noise` (a millionth of the variance of y is enough)"
         ) from None
 
 
 def _conjugate_gradients(
     graph: Graph,
-    given: Conditions,
+    model: FittedModel,
     covariance: Covariance,
     rows: RootRows,
     step: Step | None,
@@ -285,25 +254,25 @@ def _conjugate_gradients(
     options: dict[str, Any],
 ) -> IterativeSolver:
     """Conjugate gradients, preconditioned by what suits the observed nodes; `step` is called in each iteration."""
-    observations = given.observations
+    observations = model.observations
     columns = observations.n_outputs + observations.basis.shape[1]
     what = f"solving by conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}"
     way_out = "fit fewer outputs or observations, or on roads and meshes pass method='precision'"
     require_memory(8.0 * _SOLVED * graph.n_nodes * columns, what, way_out)
-    diagonal = given.noise / given.observations.counts
+    diagonal = model.noise / model.observations.counts
     every = np.arange(graph.n_nodes)
 
     def smooth(x: np.ndarray) -> np.ndarray:
         return covariance.root_values(every, covariance.root_values(every, x))
 
-    if given.sampler is None and evenly_observed(smooth, given.observations.nodes, graph.n_nodes):
+    if model.sampler is None and evenly_observed(smooth, model.observations.nodes, graph.n_nodes):
         series = covariance.series
         return SpectralCG(
-            graph, given.kernel, given.amplitude, rows, diagonal, given.observations.nodes,
+            graph, model.kernel, model.amplitude, rows, diagonal, model.observations.nodes,
             rough=None if series is None else series.rough, step=step, n_threads=n_threads, **options,
         )  # fmt: skip
     require_memory(8.0 * 4 * _PRECONDITIONER_RANK * observations.nodes.size, what, way_out)
-    rng = np.random.default_rng([given.seed, 1])  # not the stream that training draws from
+    rng = np.random.default_rng([model.seed, 1])  # not the stream that training draws from
     chosen, columns = rows.some_columns(_PRECONDITIONER_RANK, rng)
 
     def product(x: np.ndarray) -> np.ndarray:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-# Eigenvalues of the scaled M below this share of the largest count as 0.
+# Eigenvalues of the scaled M below this fraction of the largest count as 0.
 _UNDETERMINED = 1e-12
 
 
 class GeneralisedMean:
-    r"""beta = M^-1 H^T A^-1 y with M = H^T A^-1 H + p I, whose covariance is M^-1.
+    """beta = M^-1 H^T A^-1 y with M = H^T A^-1 H + p I, whose covariance is M^-1.
 
-    The prior is N(0, I / p), flat for p = 0.
-
-    Parameters
-    ----------
-    basis : ndarray, shape (m, b)
-        H at the observed nodes.
-    solved : ndarray, shape (m, b)
-        A^-1 H.
-    prior : float
-        p.
-
-    Notes
-    -----
-    Source: Rasmussen and Williams 2006, Sec. 2.7.
+    `basis` is H, `solved` A^-1 H, both (m, b), and the prior is N(0, I / p), flat for p = 0. Source: Rasmussen and
+    Williams 2006, Sec. 2.7.
     """
 
     def __init__(self, basis: np.ndarray, solved: np.ndarray, prior: float = 0.0) -> None:
@@ -77,10 +65,7 @@ class GeneralisedMean:
 
 
 def mean_root(precision: np.ndarray) -> np.ndarray:
-    """A matrix B with B B^T = M^-1, shape (b, b) or less, for M = H^T A^-1 H of a basis H.
-
-    Directions that the observations do not determine are left out, as in `least_squares_mean`.
-    """
+    """A matrix B with B B^T = M^-1, without directions that the observations do not determine."""
     scale = 1 / np.sqrt(np.maximum(np.diagonal(precision), np.finfo(np.float64).tiny))
     scaled = precision * scale * scale[:, None]
     eigenvalues, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
@@ -89,10 +74,9 @@ def mean_root(precision: np.ndarray) -> np.ndarray:
 
 
 def least_squares_mean(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    r"""The generalised least-squares coefficients (H^T A^-1 H)^-1 H^T A^-1 y, from these two products.
+    """The coefficients (H^T A^-1 H)^-1 H^T A^-1 y from these two products, (b, b) and (b, p).
 
-    `inner` has shape (b, b), `outer` shape (b, p). A basis that the observations do not determine (a trend
-    that is constant at the observed nodes) gets its smallest coefficients.
+    A basis that the observations do not determine has its smallest coefficients.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(inner), np.finfo(np.float64).tiny))
     solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNDETERMINED)[0]

@@ -22,7 +22,7 @@ from graphrf.gp.posterior.approximation.expectation import (
 from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.posterior.by_rows import N_DRAWS
-from graphrf.gp.posterior.condition import Conditions, conditions_of
+from graphrf.gp.posterior.condition import FittedModel, fitted_model
 from graphrf.gp.routes.costs import choose_solver
 from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.protocol import Route
@@ -33,65 +33,69 @@ _DRAWN = 16
 
 
 def approximated(
-    problem: LatentProblem, route: Route, found: Explored, solver: str, draw: Callable[..., Any] | None
-) -> Conditions:
+    problem: LatentProblem,
+    route: Route,
+    explored: Explored,
+    solver: str,
+    feature_sampler: Callable[..., Any] | None,
+) -> FittedModel:
     """The conditions of a problem's posterior: of its best hyperparameters, and of each point averaged over."""
     nodes = problem.nodes
     without = Observations.of(nodes, np.zeros((nodes.size, 1)), problem.mean.basis)
-    given = conditions_of(problem, route, found, without)
-    given = given._replace(points=(), mean_precision=problem.spread**-2, likelihood=found.best.likelihood)
-    own = _approximation(problem, given, route.precision, solver, draw)
+    model = fitted_model(problem, route, explored, without)
+    model = model._replace(points=(), mean_precision=problem.prior_std**-2, likelihood=explored.best.likelihood)
+    own = _approximation(problem, model, route.precision, solver, feature_sampler)
     points, settled = [], own.settled
-    for point in found.points:
-        at_point = _approximation(problem, given.at(point), route.precision, solver, draw)
+    for point in explored.points:
+        at_point = _approximation(problem, model.at(point), route.precision, solver, feature_sampler)
         points.append(point._replace(observations=at_point.observations(problem.responses)))
         settled = settled and at_point.settled
-    return given._replace(
-        observations=own.observations(problem.responses), trained=given.trained and settled,
+    return model._replace(
+        observations=own.observations(problem.responses), trained=model.trained and settled,
         log_marginal_likelihood=own.log_evidence, points=points,
     )  # fmt: skip
 
 
 def _approximation(
     problem: LatentProblem,
-    given: Conditions,
+    model: FittedModel,
     precision: KernelPrecision | None,
     solver: str,
-    draw: Callable[..., Any] | None,
+    feature_sampler: Callable[..., Any] | None,
 ) -> Approximation:
     """The posterior of the latent function at the observed nodes with known hyperparameters."""
-    responses, likelihood = problem.responses, given.likelihood
+    responses, likelihood = problem.responses, model.likelihood
     assert likelihood is not None
     if precision is None:
-        prior = _prior_by_rows(problem, given, solver, draw)
+        prior = _prior_by_rows(problem, model, solver, feature_sampler)
     else:
-        prior = SparsePrior(precision.with_kernel(given.kernel), given.amplitude, responses, problem.spread)
-    sites = independent_sites(responses, likelihood, problem.spread)
+        prior = SparsePrior(precision.with_kernel(model.kernel), model.amplitude, responses, problem.prior_std)
+    sites = independent_sites(responses, likelihood, problem.prior_std)
     with linear_algebra(responses.nodes.size, problem.n_threads):
-        found = approximate(prior, responses, likelihood, sites)
-    if not found.settled:
+        result = approximate(prior, responses, likelihood, sites)
+    if not result.settled:
         warn(
-            f"the normal approximation of the posterior with {given.kernel!r} had not settled: in the last round "
-            f"a mean still moved by {found.change:.0%} of its deviation, or a deviation by half of that, and "
+            f"the normal approximation of the posterior with {model.kernel!r} had not settled: in the last round "
+            f"a mean still moved by {result.change:.0%} of its deviation, or a deviation by half of that, and "
             "intervals there are as uncertain; is there an observation far from all others?"
         )
-    return found
+    return result
 
 
 def _prior_by_rows(
-    problem: LatentProblem, given: Conditions, solver: str, draw: Callable[..., Any] | None
+    problem: LatentProblem, model: FittedModel, solver: str, feature_sampler: Callable[..., Any] | None
 ) -> Prior:
     """Prior of the latent function at the observed nodes."""
-    responses, spread = problem.responses, problem.spread
+    responses, prior_std = problem.responses, problem.prior_std
     size = responses.nodes.size
     if solver == "auto":
-        solver = choose_solver(problem.graph, given.method, size)
-    elsewhere = None if solver == "cholesky" else draw
+        solver = choose_solver(problem.graph, model.method, size)
+    elsewhere = None if solver == "cholesky" else feature_sampler
     covariance = Covariance.of(
-        problem.graph, given.kernel, given.amplitude, n_threads=problem.n_threads, warns=False,
-        sampled=SampledSource.of(problem.graph, given.sampler, given.seed, problem.n_threads, elsewhere),
+        problem.graph, model.kernel, model.amplitude, n_threads=problem.n_threads, warns=False,
+        sampled=SampledSource.of(problem.graph, model.sampler, model.seed, problem.n_threads, elsewhere),
     )  # fmt: skip
-    basis = spread * responses.basis
+    basis = prior_std * responses.basis
     rows = covariance.rows(responses.nodes)
     if solver == "cholesky":
         require_memory(
@@ -100,13 +104,13 @@ def _prior_by_rows(
             "pass numerics=Numerics(solver='cg'), or fewer",
         )
         matrix = rows.dense()
-        return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, spread))
+        return DensePrior(with_mean(0.5 * (matrix + matrix.T), responses.basis, prior_std))
 
     def product(x: np.ndarray) -> np.ndarray:
         return np.asarray(rows.gram(x) + basis @ (basis.T @ x))
 
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rng = np.random.default_rng([given.seed, 3])
+        rng = np.random.default_rng([model.seed, 3])
         for _ in range(N_DRAWS // _DRAWN):
             shared, own = (rng.standard_normal((n, _DRAWN)) for n in (rows.shape[1], basis.shape[1]))
             yield rows.apply(shared) + basis @ own, rng.standard_normal((size, _DRAWN))

@@ -19,18 +19,11 @@ _BISECTIONS = 60
 
 
 class Marginals(NamedTuple):
-    """The normal distribution of f at each of q nodes.
-
-    Attributes
-    ----------
-    mean, variance : ndarray, shape (q,)
-    likelihood : Likelihood or None
-        None for normal noise.
-    """
+    """The normal distribution of f at each of q nodes."""
 
     mean: np.ndarray
     variance: np.ndarray
-    likelihood: Any
+    likelihood: Any  # None for normal noise
 
     def at(self, positions: np.ndarray) -> Marginals:
         """Marginals at some of the nodes, repeats included."""
@@ -51,10 +44,7 @@ class Marginals(NamedTuple):
         return normal_average(self.likelihood.variance, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """The predictive log densities of an observation at each node.
-
-        p(y | f) may be far narrower than the distribution of f, and far from its mean.
-        """
+        """The predictive log density of an observation at each node, also where p(y | f) is narrow."""
         result = np.empty(self.mean.size)
         for first in range(0, self.mean.size, _ROWS):
             rows = np.arange(first, min(first + _ROWS, self.mean.size))
@@ -77,9 +67,9 @@ class Marginals(NamedTuple):
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
         """Quantiles of f, shape (q, levels). `like` is for mixtures."""
         _require_quantiles(self.mean.size, levels.size)
-        found = np.sqrt(self.variance)[:, None] * ndtri(levels)
-        found += self.mean[:, None]
-        return np.asarray(found)
+        result = np.sqrt(self.variance)[:, None] * ndtri(levels)
+        result += self.mean[:, None]
+        return np.asarray(result)
 
 
 class MarginalMixture(NamedTuple):
@@ -97,9 +87,17 @@ class MarginalMixture(NamedTuple):
         """The mean of f, shape (q,)."""
         return np.asarray(self.probabilities @ [part.mean for part in self.parts])
 
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at each node."""
+        return self._total(np.array([part[:2] for part in self.parts]))
+
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
-        means, variances = np.array([part.response() for part in self.parts]).swapaxes(0, 1)
+        return self._total(np.array([part.response() for part in self.parts]))
+
+    def _total(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the mixture from those of the parts, (parts, 2, q)."""
+        means, variances = moments.swapaxes(0, 1)
         mean = self.probabilities @ means
         return mean, self.probabilities @ (variances + np.square(means - mean))
 
@@ -118,18 +116,18 @@ class MarginalMixture(NamedTuple):
         return np.asarray(self.probabilities @ each)
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of the mixture, shape (q, levels), by bisection between the extreme quantiles of its parts.
+        """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its parts.
 
-        The likelihoods of the parts differ in their parameters, and with some of them also in the expected
-        observation at f. Given one of them as `like`, the quantiles are of the f with which it expects what each
-        part does, so that its means there are the quantiles of the expected observation.
+        Expected observations at f may differ between the likelihoods of the parts. With one of them as `like`,
+        quantiles are of the f at which `like` expects what each part does, so that its means there are quantiles
+        of the expected observation.
         """
         size = self.parts[0].mean.size
         _require_quantiles(size, levels.size)
-        found = np.empty((size, levels.size))
+        result = np.empty((size, levels.size))
         for block in slices(size, _ROWS):
-            found[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
-        return found
+            result[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
+        return result
 
     def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
         """Quantiles of a few nodes, all at once."""
@@ -152,7 +150,7 @@ class MarginalMixture(NamedTuple):
 
 
 def _require_quantiles(n_nodes: int, n_levels: int) -> None:
-    """Raise NoRoomError where the quantiles, and a copy in the order that was asked for, do not fit."""
+    """Raise NoRoomError where the quantiles, and a copy in another order, do not fit."""
     what = f"an array of {n_levels} quantiles of {n_nodes} values"
     require_memory(16.0 * n_nodes * n_levels, what, "ask for fewer nodes or levels")
 

@@ -23,15 +23,9 @@ _NOTHING = 1e-5
 
 
 class MixturePosterior:
-    r"""The mixture of posteriors with probabilities p_c: what is known of f when its hyperparameters are not.
+    r"""The mixture of posteriors with probabilities p_c, which averages over hyperparameters.
 
     .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c - m)^\top\right).
-
-    Parameters
-    ----------
-    parts : sequence of Posterior or PrecisionPosterior
-    probabilities : ndarray, of sum 1
-    n_threads : int, optional
     """
 
     def __init__(
@@ -64,9 +58,9 @@ class MixturePosterior:
     @property
     def coefficients_covariance(self) -> np.ndarray:
         """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts' coefficients."""
-        own = self._average([part.coefficients_covariance for part in self._parts])
+        within = self._average([part.coefficients_covariance for part in self._parts])
         away = np.array([part.coefficients for part in self._parts]) - self.coefficients
-        return own + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
+        return within + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
@@ -82,8 +76,8 @@ class MixturePosterior:
     def sampled_variances(self, rng: np.random.Generator, bar: Any = None) -> np.ndarray:
         """Variances at all N nodes from draws of all parts."""
         if self._sampled is None:
-            own = self._each_sampled(rng, bar)
-            self._sampled = self._average(own)[:, None] + self._between(np.arange(own[0].size))
+            each = self._each_sampled(rng, bar)
+            self._sampled = self._average(each)[:, None] + self._between(np.arange(each[0].size))
         return self._sampled
 
     def laws(
@@ -91,11 +85,11 @@ class MixturePosterior:
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
         """Probability, means (q, p) and variances (q,) of each part; the variances by draws if `rng` is given."""
         if rng is None:
-            own = self._each_variances(nodes, bar)
+            by_part = self._each_variances(nodes, bar)
         else:
-            own = [variances[nodes] for variances in self._each_sampled(rng, bar)]
+            by_part = [variances[nodes] for variances in self._each_sampled(rng, bar)]
         means = [part.means(nodes) for part in self._parts]
-        return list(zip(self._p.tolist(), means, own, strict=True))
+        return list(zip(self._p.tolist(), means, by_part, strict=True))
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
@@ -111,14 +105,11 @@ class MixturePosterior:
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Joint draws, shape (n_samples, q, p), and the number of the part that each is from.
-
-        What comes first does not depend on how many draws follow.
-        """
-        choice, *own = rng.spawn(1 + len(self._parts))
+        """Joint draws, (n_samples, q, p), and the part of each; the first do not depend on their number."""
+        choice, *streams = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
-        for number, (part, stream) in enumerate(zip(self._parts, own, strict=True)):
+        for number, (part, stream) in enumerate(zip(self._parts, streams, strict=True)):
             places = np.flatnonzero(chosen == number)
             if places.size:
                 for numbers, block in part.draw_blocks(nodes, places.size, stream):
@@ -128,8 +119,8 @@ class MixturePosterior:
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
         """The variances of each part, by exact sparse factors or by draws.
 
-        Draws are in proportion to the probabilities: the average is then as exact as one part with all of them.
-        There are none of a part whose f varies by next to nothing beside others, as that of noise alone.
+        The number of draws is proportional to the probability: the average is as accurate as one part with all of
+        them. There are none for a part of negligible variance, as that of noise alone.
         """
         largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
         numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), LEAST_DRAWS).tolist()
@@ -141,20 +132,17 @@ class MixturePosterior:
         ]
 
     def _each_variances(self, nodes: np.ndarray, bar: Any) -> list[np.ndarray]:
-        """The variances of each part; those by columns of K share what is not one kernel's own.
-
-        The bar counts the nodes of each part.
-        """
+        """The variances of each part, by shared columns of K where possible; the bar counts all their nodes."""
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
             threads = thread_count(self._n_threads)
             with blas_threads(1):  # bits must not depend on their number
-                found = []
-                for own in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
-                    found.append(own)
+                result = []
+                for variances in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
+                    result.append(variances)
                     if bar is not None:
                         bar.update(nodes.size)
-                return found
+                return result
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
         shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
         each = []
@@ -182,13 +170,7 @@ def joint_draws(
     n_samples: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Joint draws of f + H beta at nodes[inverse], shape (n_samples, q, p), and the part of a mixture of each.
-
-    Raises
-    ------
-    NoRoomError
-        If they do not fit into memory.
-    """
+    """Joint draws of f + H beta at nodes[inverse], (n_samples, q, p), and the part of a mixture of each."""
     copied = not np.array_equal(inverse, np.arange(nodes.size))  # no second copy of draws at all nodes
     require_memory(
         8.0 * n_samples * posterior.n_outputs * (nodes.size + copied * inverse.size)

@@ -77,45 +77,13 @@ class PosteriorDraws:
 
 
 def condition(rows: FeatureRows, solve: Solve[S], prior: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, S]:
-    r"""Move draws from the prior onto observed values, the deterministic half of Matheron's rule:
+    r"""Weights of posterior draws, and the solution: the deterministic half of Matheron's rule.
 
     .. math:: g' = g + F_u^\top A^{-1} (z - F_u g), \quad A = F_u F_u^\top + \mathrm{diag}(noise).
 
-    With g ~ N(0, I) and z = y - c - eps, eps ~ N(0, noise), each F_q g' is a draw from the posterior of f - c.
-
-    Parameters
-    ----------
-    rows : FeatureRows, m x D
-        F_u, of the observed inputs.
-    solve : callable
-        b of shape (m, k) to an object whose `value` is A^-1 b.
-    prior : ndarray, shape (D, k)
-        g.
-    observed : ndarray, shape (m, k)
-        z.
-
-    Returns
-    -------
-    coefficients : ndarray, shape (D, k)
-        g'.
-    solution : what `solve` returned
-
-    Notes
-    -----
-    Cost: one product with F_u, one with F_u^T and one block solve.
-
-    Examples
-    --------
-    Without noise the draw passes through what was observed.
-
-    >>> import numpy as np
-    >>> from types import SimpleNamespace
-    >>> f = np.array([[1.0, 2.0], [0.0, 1.0]])
-    >>> rows = SimpleNamespace(shape=f.shape, apply=lambda x: f @ x, apply_t=lambda y: f.T @ y)
-    >>> solve = lambda b: SimpleNamespace(value=np.linalg.solve(f @ f.T, b))
-    >>> moved, _ = condition(rows, solve, np.zeros((2, 1)), np.array([[3.0], [-1.0]]))
-    >>> np.allclose(f @ moved, [[3.0], [-1.0]])
-    True
+    With g ~ N(0, I) of shape (D, k) and z = y - c - eps of shape (m, k), eps ~ N(0, noise), each F_q g' is a draw
+    from the posterior of f - c. `rows` are F_u, (m, D), and `solve` maps b (m, k) to an object whose `value` is
+    A^-1 b.
     """
     solution = solve(observed - rows.apply(prior))
     return prior + rows.apply_t(solution.value), solution
@@ -213,35 +181,10 @@ def draws_bytes(n_numbers: int, n_samples: int) -> float:
 def draw_normals(
     features: int, size: int, noise: np.ndarray, *, n_samples: int, outputs: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The random half of Matheron's rule: weights of the prior g ~ N(0, I) and errors eps ~ N(0, noise).
+    """The random half of Matheron's rule: g ~ N(0, I), (D, s, p), and eps ~ N(0, noise), (m, s, p).
 
-    Parameters
-    ----------
-    features, size : int
-        D and m.
-    noise : ndarray, shape (m,)
-        Variances, >= 0.
-    n_samples, outputs : int
-        s and p.
-    rng : Generator
-        Normals are taken draw by draw, g before eps, so the first draws do not depend on how many follow.
-
-    Returns
-    -------
-    prior : ndarray, shape (D, s, p)
-    errors : ndarray, shape (m, s, p)
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or a variance is negative or not finite.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> prior, errors = draw_normals(3, 2, np.array([0.0, 1.0]), n_samples=5, outputs=1, rng=rng)
-    >>> prior.shape, errors.shape, float(errors[0].max())
-    ((3, 5, 1), (2, 5, 1), 0.0)
+    Normals are taken draw by draw, g before eps, so that the first draws do not depend on the number of draws.
+    ValueError if shapes do not fit, or a variance is negative or not finite.
     """
     n_samples = checks.integer("n_samples", n_samples, low=1)
     noise = checks.array("noise", noise, np.float64)

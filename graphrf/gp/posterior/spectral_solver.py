@@ -13,14 +13,14 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from graphrf.operators.solvers import ConjugateGradients, Solution, columns_near_one
 
-# The filter's error, as a share of its smallest value.
+# The filter's error, relative to its smallest value.
 _FILTER_TOLERANCE = 0.3
 # The smallest residuals, relative to their right-hand sides, that solves in double and single precision aim at:
 # below them there is rounding alone, or steps gain too little.
 _ROUNDING, _SINGLE = 1e-13, 1e-6
 # Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
 _UNEVEN = 4.0
-# Solves from the residual that the last one left; each gains what one solve is asked for.
+# Solves from the last residual, each with the full tolerance of one solve.
 _REFINEMENTS = 12
 # What rough products may leave of a residual, and what a solve with them may leave before exact ones take over.
 # How large rounding to single precision may be beside the filter's smallest value: with more, solves gain little.
@@ -31,15 +31,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class _System(NamedTuple):
-    """The products that the system on all nodes takes, and the arrays that it works on.
-
-    Attributes
-    ----------
-    apply, apply_t, filter : callable
-        Products with R, R^T and B.
-    diagonal : ndarray, shape (m, 1)
-        D, of the dtype of all arrays.
-    """
+    """The products R, R^T and B of the system on all nodes, and its diagonal D, (m, 1)."""
 
     apply: Product
     apply_t: Product
@@ -54,38 +46,16 @@ class SpectralCG:
 
     .. math:: (I + R^\top D^{-1} R) \, g = R^\top D^{-1} b, \quad w = D^{-1} (b - R g).
 
-    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of
-    1 / D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed
-    nodes are spread evenly, however large K's are: what is left is the chance by which they lie denser here than
-    there. A random tenth of a grid's nodes takes some ten steps for `Diffusion(40)`, and a hundred for
-    `Diffusion(10)`, whose range is no longer than a few distances between these; plain ones take many more.
+    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of 1 /
+    D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed nodes
+    are distributed evenly, however large those of K are. A random tenth of a grid's nodes takes some ten steps for
+    `Diffusion(40)`, and a hundred for `Diffusion(10)`; plain conjugate gradients take many more.
 
-    Parameters
-    ----------
-    graph : Graph
-    kernel : Kernel
-    amplitude : float
-        What multiplies the kernel.
-    rows : FeatureRows
-    diagonal : ndarray, shape (m,)
-        D, > 0.
-    nodes : ndarray of int, shape (m,)
-        Of the rows.
-    rough : callable, optional
-        From a tolerance to the product with the root of the kernel among all nodes, before the amplitude, with an
-        error of at most that in operator norm: in single precision where that serves.
-    step : callable, optional
-        Called in each iteration.
-    tol : float
-        Wanted |b - A w| / |b| of every column.
-    max_iterations : int
-
-    Notes
-    -----
     A step costs two products with R and two with B; B takes more products with W the larger rho K is. Every
-    solution is checked by its true residual in A, and solved again for that until it is small enough. So steps may
-    take a rough R, too: an error of c / sqrt(rho) in the kernel's root leaves a share of about c of the residual.
-    Where it leaves too much, the exact R goes on.
+    solution is checked by its true residual in A, and solved again until that is below `tol` |b|. So steps may use
+    `rough`, from a tolerance to a product with the kernel's root of that operator-norm error, in single precision
+    where it suffices: an error of c / sqrt(rho) leaves about c of the residual. The exact R follows where it
+    leaves too much.
     """
 
     name = "cg"
@@ -117,7 +87,7 @@ class SpectralCG:
             return 1 / np.sqrt(1 + density * kernel.spectrum(eigenvalues, scale))
 
         ends = function(np.array([0.0, 2 * scale]))
-        self._spread = float(ends.max() / ends.min()) ** 2
+        self._extended = float(ends.max() / ends.min()) ** 2
         self._filter = SpectralFilter(
             graph, kernel.laplacian, function,
             tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
@@ -139,9 +109,9 @@ class SpectralCG:
                 return np.asarray(factor * root(x)[nodes], dtype=np.float32)
 
             def apply_t(y: np.ndarray) -> np.ndarray:
-                spread = np.zeros((whole, y.shape[1]), dtype=np.float32)
-                spread[nodes] = factor * y
-                return np.asarray(root(spread), dtype=np.float32)
+                extended = np.zeros((whole, y.shape[1]), dtype=np.float32)
+                extended[nodes] = factor * y
+                return np.asarray(root(extended), dtype=np.float32)
 
             own = (self._diagonal / unit).astype(np.float32)
             self._systems.append(_System(apply, apply_t, self._filter.single(), own))
@@ -164,7 +134,7 @@ class SpectralCG:
         systems = list(self._systems)
         # Factor by which a residual of h's system is larger in A's, relative to its right-hand side: at most
         # 1 + rho K, mostly about the root of that. Each solve improves the estimate.
-        growth = self._spread**0.5
+        growth = self._extended**0.5
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
             inner = float(np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5))
@@ -175,7 +145,7 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = self._spread**0.5  # the estimate from rough products does not hold for exact ones
+                growth = self._extended**0.5  # the estimate from rough products does not hold for exact ones
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:

@@ -17,7 +17,7 @@ LARGEST_CHOLESKY = 7_000
 # Multiply-adds of exact sparse products up to which the series is taken whatever features would cost (some two
 # minutes on two cores), by how much features must be cheaper beyond, and the products that a vector and a solve by
 # conjugate gradients typically take. Where a few steps reach most nodes, kernels are short and rows serve them as
-# well: there the budget is this share of it.
+# well: there the budget is this fraction of it.
 SERIES_BUDGET = 5e10
 _SHORT = 0.4
 _MUCH_CHEAPER = 4
@@ -28,7 +28,7 @@ _DRAWS = 64
 # Steps of conjugate gradients on sampled rows.
 _SAMPLED_STEPS = 100
 # Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs, those whose balls
-# of nodes have boundaries of a larger share are not tried: their factors fill up.
+# of nodes have boundaries of a larger fraction are not tried: their factors fill up.
 _QUICKLY_ORDERED = 5_000
 _THICK = 0.2
 # With the power of the Laplacian the entries of factors grow by at most so many times the factor by which those of
@@ -43,10 +43,9 @@ TRAINED = 500
 def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
     """ "series" or "features", from the cost of a fit.
 
-    The series is exact, so it is taken where all its products stay affordable: 40 for every training node, and for
-    the posterior 40 for every observed node or those of a solve by conjugate gradients, whichever are fewer.
-    Above that budget, which is smaller on graphs without small separators, sampled rows are taken where they cost
-    a quarter at most.
+    The exact series is taken where its products stay affordable: 40 for every training node, and for the posterior
+    40 for every observed node or those of a solve by conjugate gradients, whichever are fewer. Above that budget,
+    which is smaller on graphs without small separators, sampled rows are taken where they cost a quarter at most.
     """
     series = column_products(graph, n_trained) + solve_products(graph, n_observed)
     if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):
@@ -72,9 +71,9 @@ def choose_deviations(graph: Graph, method: str, n_nodes: int, n_observed: int, 
 def exact_products(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> float:
     """Multiply-adds of exact deviations at some nodes for some sets of hyperparameters.
 
-    The series makes a column for every node and set, or for every observed node and set if these are fewer, and
-    then half products for the prior variances at the nodes, which the sets share. Predictors by sampled rows make
-    the former. A sparse precision has no columns.
+    The series makes a column for every predicted or every observed node and set, whichever are fewer, and with the
+    latter half products for the shared prior variances. Sampled rows make columns for predicted nodes, a sparse
+    precision none.
     """
     if method == "precision":
         return 0.0
@@ -106,16 +105,11 @@ def factored_precision(
     n_points: int,
     precision: KernelPrecision | None = None,
 ) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
-    """The sparse precision that kernels share, and those of them for whose factors there is room.
+    """The sparse precision that kernels share, and the (kernel, names) whose factors fit into memory.
 
-    Each comes with the names of its trained hyperparameters. An average over points holds a factor for each of
-    them and for noise alone; a mode holds those of prior and posterior, and the blocks of a selected inverse.
-    `precision` is one whose orders of elimination are known.
-
-    Raises
-    ------
-    FactorTooLargeError
-        If there is room for none.
+    An average over points holds a factor for each of them and for noise alone; a mode holds those of prior and
+    posterior, and the blocks of a selected inverse. `precision` is one with known orders of elimination.
+    FactorTooLargeError if no kernel fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
     kept, lacking = [], ""

@@ -32,15 +32,12 @@ _SHARED_NUMBERS = 64_000_000
 
 
 class FactorSource(Protocol):
-    """Source of the factor's rows of any nodes.
+    """Source of the factor's rows of any nodes."""
 
-    `height` is the number of intermediate values in a dense column of the covariance.
-    """
-
-    height: int
+    height: int  # intermediate values of a dense column of the covariance
 
     def __call__(self, nodes: np.ndarray) -> Factor:
-        """The rows of nodes; the same rows whenever a node is asked for again."""
+        """The rows of nodes; the same rows for a node every time."""
         ...
 
 
@@ -77,38 +74,37 @@ class PrecisionSource:
 
 
 class SampledSource:
-    """Sampled rows. A node's row depends on the seed and the node only, so it can be drawn when needed.
+    """Sampled rows, which depend on the seed and their node only; `feature_sampler` may make them elsewhere.
 
-    `draw` draws them; they may then live elsewhere. Rows that were asked for last are kept, since kernels of one
-    Laplacian, as those of several points of a posterior, share them.
+    The last requested rows are kept, since kernels of one Laplacian share them.
     """
 
     height = 0
 
     def __init__(
         self, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
-        draw: Callable[..., Any] | None = None,
+        feature_sampler: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         self._graph = graph
         self.sampler = sampler
         self._seed = seed
         self._n_threads = n_threads
-        self._draw = sample_features if draw is None else draw
+        self._sample_features = sample_features if feature_sampler is None else feature_sampler
         self._last: tuple[np.ndarray, Factor] | None = None
 
     @classmethod
     def of(
         cls, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
-        draw: Callable[..., Any] | None = None,
+        feature_sampler: Callable[..., Any] | None = None,
     ) -> SampledSource | None:  # fmt: skip
         """The source of a sampler's rows; None without one."""
-        return None if sampler is None else cls(graph, sampler, seed, n_threads, draw)
+        return None if sampler is None else cls(graph, sampler, seed, n_threads, feature_sampler)
 
     def __call__(self, nodes: np.ndarray) -> Factor:
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], nodes):
             try:
-                features = self._draw(
+                features = self._sample_features(
                     self._graph, self.sampler, nodes=self._graph.positions(nodes), seed=self._seed,
                     n_threads=self._n_threads, dtype="float64",
                 )  # fmt: skip
@@ -120,21 +116,10 @@ class SampledSource:
 
 
 class Covariance:
-    r"""K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i|, by the rows of F.
+    """K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i| if `normalize`, by the rows of F.
 
-    Parameters
-    ----------
-    source : FactorSource
-    f : ndarray
-        The modulation.
-    amplitude : float
-        What multiplies F F^T.
-    error : float
-        A bound, in operator norm, on what F F^T lacks because the powers in F end.
-    normalize : bool
-        Whether variances are divided out.
-    exact : Covariance, optional
-        That of the exact rows, where those of the source are sampled.
+    `f` is the modulation, `error` an operator-norm bound of what the truncated F F^T lacks, and `exact` the
+    covariance of the exact rows, where those of the source are sampled.
     """
 
     def __init__(
@@ -169,9 +154,9 @@ class Covariance:
         warns: bool = True,
         precision: KernelPrecision | None = None,
     ) -> Covariance:
-        """Covariance of a kernel by its sparse precision, by sampled rows (given their source) or by the series.
+        """The covariance of a kernel by its sparse precision, by sampled rows, or by the series.
 
-        Unless `warns` is false, a warning is issued if the series lacks a hundredth.
+        A series that lacks a hundredth is warned of if `warns`.
         """
         if precision is not None:
             return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
@@ -227,10 +212,7 @@ class Covariance:
         return self._exact.rows(nodes)
 
     def rough_root(self, tol: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`root_values` for sorted distinct nodes; beside sampled rows with an error before the amplitude.
-
-        That is at most `tol` in operator norm.
-        """
+        """`root_values` for sorted distinct nodes; of sampled rows with an operator-norm error of `tol`."""
         exact = self._exact
         if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
             return self.root_values
@@ -249,13 +231,13 @@ class Covariance:
 
 
 def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
-    """K among distinct nodes, dense, by one recurrence for all series of one Laplacian, or by one `RowPairs`.
+    """K among distinct nodes, dense, by one recurrence or one `RowPairs` for all series of one Laplacian.
 
-    None of a covariance that shares with no other, and of all where they would take more than 512 MB.
+    None for a covariance that shares with no other, and for all where they would take more than 512 MB.
     """
-    found: list[np.ndarray | None] = [None] * len(covariances)
+    result: list[np.ndarray | None] = [None] * len(covariances)
     if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
-        return found
+        return result
     source = covariances[0]._source
     drawn = source(nodes) if len(covariances) > 1 and isinstance(source, SampledSource) else None
     if isinstance(drawn, FeatureFactor):
@@ -265,8 +247,8 @@ def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> lis
         if len(numbers) > 1:
             for number, block in zip(numbers, shared_blocks(sums, nodes, nodes), strict=True):
                 block *= covariances[number].amplitude
-                found[number] = block
-    return found
+                result[number] = block
+    return result
 
 
 def shared_variances(
@@ -274,24 +256,23 @@ def shared_variances(
 ) -> list[np.ndarray | None]:
     """Prior variances of distinct nodes, by one recurrence for all series of one Laplacian.
 
-    None where columns of K at the nodes, which hold them beside the covariances with the observed nodes, take
-    fewer products than the recurrence and columns at the observed nodes.
+    None where columns of K at the nodes, which hold them, take fewer products.
     """
-    found: list[np.ndarray | None] = [None] * len(covariances)
+    result: list[np.ndarray | None] = [None] * len(covariances)
     for numbers, sums in _of_one_laplacian(covariances):
         degrees = [each.degree for each in sums]
         if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(degrees):
             for number, diagonal in zip(numbers, shared_diagonals(sums, nodes), strict=True):
-                found[number] = covariances[number].amplitude * diagonal
-    return found
+                result[number] = covariances[number].amplitude * diagonal
+    return result
 
 
 def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
     """Positions of the covariances that have a `series`, and their K as Chebyshev sums, for each Laplacian."""
-    found: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
+    result: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
     for number, covariance in enumerate(covariances):
         if covariance.series is not None:
-            numbers, sums = found.setdefault(covariance.series.laplacian, ([], []))
+            numbers, sums = result.setdefault(covariance.series.laplacian, ([], []))
             numbers.append(number)
             sums.append(covariance.series.square)
-    return list(found.values())
+    return list(result.values())

@@ -45,14 +45,8 @@ _DRAWN_TWICE = 128
 class FeaturesRoute:
     """K = F F^T by sampled rows F of the observed nodes.
 
-    Parameters
-    ----------
-    graph : Graph
-    sampler : Sampler or None
-        None takes compressed powers, with longer and longer rows.
-    n_threads : int or None
-    n_held : int
-        Observed nodes, whose rows the posterior holds; 0 where they live elsewhere.
+    `sampler` None takes compressed powers of increasing length. The posterior holds the rows of `n_held` observed
+    nodes, 0 where they are elsewhere.
     """
 
     name = "features"
@@ -72,15 +66,10 @@ class FeaturesRoute:
         return sys.maxsize
 
     def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
-        """K by rows of the given sampler, or by default rows that are twice as long each time.
+        """K by rows of the given sampler, or by default rows that double their length while they fit.
 
-        Kernels whose lengthscale is not trained have rows of the length that they need. Default rows grow as long
-        as those of all observed nodes fit into memory.
-
-        Raises
-        ------
-        NoRoomError
-            If the shortest ones do not.
+        Kernels whose lengthscale is not trained have rows of the length that they need. NoRoomError if the
+        shortest rows do not fit.
         """
         n_trained = sum(block.size for block in blocks)
         samplers = [self.sampler]
@@ -142,8 +131,8 @@ class FeaturesRoute:
 
     def _require_rows(self, sampled: Sequence[Features]) -> None:
         """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit into memory."""
-        held = sum(own.nbytes + own.nnz * own.dtype.itemsize for own in sampled)
-        drawn = sum(own.shape[0] for own in sampled)
+        held = sum(each.nbytes + each.nnz * each.dtype.itemsize for each in sampled)
+        drawn = sum(each.shape[0] for each in sampled)
         require_memory(
             held * self._n_held / drawn, f"holding the sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS
         )
@@ -207,11 +196,7 @@ def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float
 
 
 def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
-    """Excess of |F_i|^2 over K_ii, on average over the nodes and as a share of K_ii, or inf.
-
-    The variance of a row is added to its squared norm. The product of two rows of one node that were drawn
-    independently has the mean K_ii.
-    """
+    """The mean relative excess of |F_i|^2 over K_ii, from two independent draws of rows; or inf."""
     first, second = rows.matrix(f), others.matrix(f)
     product = first.multiply(second) if sp.issparse(first) else first * second
     norms = float(rows.diagonal(f).sum())

@@ -25,11 +25,11 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import longest_lengthscale
 from graphrf.operators.factor import units
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.operators.series.chebyshev_sums import Steps, reached_rows
+from graphrf.operators.series.chebyshev_sums import RecurrenceSteps, reached_rows
 from graphrf.operators.series.walk_operator import doubled_matrix, renumbered_matrix
 
-# Chebyshev terms below the first share of the largest value are not worth a larger table. Of those that the table
-# holds, all above the second share are summed: if the degree changed with the lengthscale, the likelihood would
+# Chebyshev terms below the first fraction of the largest value are not worth a larger table. Of the terms in the
+# table, all above the second fraction are summed: if the degree changed with the lengthscale, the likelihood would
 # jump by tenths of a nat where noise is small, and searches would end there.
 _TOLERANCE, _SUMMED = 1e-9, 1e-13
 _TABLE_CHUNK = 32
@@ -58,22 +58,13 @@ class SeriesGram:
     .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
               \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
 
-    The table grows as far as the kernels asked for need, up to `max_degree`; beyond, the series is cut. Terms
-    below 1e-9 of K's norm are summed where the table holds them for kernels that were asked for before. An
-    evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and for each derivative.
+    The table grows as far as the requested kernels need, up to `max_degree`, where the series is truncated. Terms
+    below 1e-9 of K's norm are included if the table holds them already. An evaluation costs (degree) m^2 / 2
+    multiply-adds for the matrix and for each derivative.
 
-    Parameters
-    ----------
-    graph : Graph, N nodes
-    laplacian : str
-    nodes : ndarray of int, shape (m,), distinct
-    max_degree : int
-
-    Notes
-    -----
-    Table: one sparse product with N x m numbers, and m^2 / 2 numbers of memory, for each degree; 2 N m numbers
-    besides. N here counts the nodes that the degrees reach, about degree / 2 steps around S; where edges join near
-    positions (grids, meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
+    The table takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each degree, and 2 N m
+    numbers. N counts the nodes within about degree / 2 steps of S; where edges join near positions (grids,
+    meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
     """
 
     def __init__(
@@ -86,7 +77,7 @@ class SeriesGram:
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
         self._triangle = np.tril_indices(nodes.size)
-        self._degree = 0  # of the kernel that was asked for last
+        self._degree = 0  # of the last kernel
         self._longest: dict[Kernel, float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 
@@ -102,7 +93,7 @@ class SeriesGram:
         return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:
-        """Error of the matrix because its series is cut at `max_degree`, as a share of the kernel's norm."""
+        """Error of the matrix because its series is cut at `max_degree`, relative to the kernel's norm."""
         scale = self._scale
         return chebyshev_coefficients(
             lambda gap: kernel.spectrum(scale * gap, scale),
@@ -126,8 +117,8 @@ class SeriesGram:
 
     def _summed(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """The sums over the table of all columns of coefficients."""
-        degrees = max(own.shape[0] for own in columns)
-        padded = [np.pad(own, ((0, degrees - own.shape[0]), (0, 0))) for own in columns]
+        degrees = max(each.shape[0] for each in columns)
+        padded = [np.pad(each, ((0, degrees - each.shape[0]), (0, 0))) for each in columns]
         coefficients = np.hstack(padded)
         packed = np.zeros((coefficients.shape[1], self._triangle[0].size))
         for start, chunk in zip(range(0, degrees, _TABLE_CHUNK), self._chunks, strict=False):
@@ -138,10 +129,9 @@ class SeriesGram:
     def _coefficients(
         self, kernel: Kernel, names: Sequence[str], most: int, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of g and of its derivatives, shape (degree + 1, 1 + len(names)).
+        """Chebyshev coefficients of g and derivatives, (degree + 1, 1 + len(names)), and largest values.
 
-        The second result is the largest value of each. Above the degree `most` coefficients need not be right, but
-        there are more than `most` + 1 then.
+        Above the degree `most` coefficients may be wrong, but there are more than `most` + 1 then.
         """
         scale = self._scale
 
@@ -150,14 +140,14 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # Derivatives do not decide the degree. It is about that of the lengthscale before.
-        found = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
-        self._degree = found[0].shape[0] - 1
-        return found
+        result = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
+        self._degree = result[0].shape[0] - 1
+        return result
 
     def _start(self, n_degrees: int) -> None:
         """Start a table on the part of the graph that so many degrees reach.
 
-        A way from a node of S back to S that leaves what lies within h steps of S takes 2 h + 2 steps at least.
+        A closed walk from S that leaves the nodes within h steps of S has 2 h + 2 steps at least.
         """
         self._chunks: list[np.ndarray] = []
         self._terms: list[tuple[np.ndarray, np.ndarray, int, int]] = []
@@ -198,7 +188,9 @@ class SeriesGram:
                     low, high = int(rows.min()), int(rows.max()) + 1
                     before, now = (np.zeros((self._doubled.shape[0], rows.size)) for _ in range(2))
                     now[rows, np.arange(rows.size)] = 1.0
-                with Steps(self._doubled, now.shape[1], 1) as steps:  # blocks are on threads of their own
+                with RecurrenceSteps(
+                    self._doubled, now.shape[1], 1
+                ) as steps:  # blocks are on threads of their own
                     for k in range(first, first + _TABLE_CHUNK):
                         chunk[k - first][:, columns] = now[self._rows]
                         low, high = min(low, int(self._bounds[0][low])), max(high, int(self._bounds[1][high - 1]))
@@ -226,11 +218,7 @@ class SeriesGram:
 
 
 class PrecisionGram:
-    """The exact K[S, S] of kernels with a sparse inverse, by one sparse factor for each kernel.
-
-    An evaluation costs little more than that factor, and with derivatives a solve for each node of S; no
-    lengthscale is too long for it.
-    """
+    """The exact K[S, S] of kernels with a sparse inverse, by one sparse factor for each kernel."""
 
     def __init__(self, precision: KernelPrecision, nodes: np.ndarray) -> None:
         self._precision = precision

@@ -27,10 +27,7 @@ def normaliser(graph: Graph, kernel: Kernel, seed: int, precision: KernelPrecisi
 
 
 class RoughNormaliser:
-    """The mean variances of many kernels, by one quadrature of the spectrum for each Laplacian, to some percent.
-
-    Kernels that are no functions of the Laplacian have those of their sparse precision.
-    """
+    """Mean variances of many kernels to some percent, by one quadrature for each Laplacian."""
 
     def __init__(self, graph: Graph, seed: int, precision: KernelPrecision | None) -> None:
         self._graph = graph

@@ -52,21 +52,12 @@ def make_plan(
     n_threads: int | None,
     remote: bool = False,
 ) -> Plan:
-    """The route of a fit, and those of its kernels that it serves.
+    """The route of a fit, and the kernels that it serves.
 
-    A method that is asked for is taken. Else it is the sparse precision where its factors cost less than the
-    series, and the series unless sampled features cost a quarter of it at most.
-
-    Parameters
-    ----------
-    kernels : sequence of (Kernel, names)
-    method : {"auto", "series", "precision", "features"}
-    automatic : bool
-        Whether `kernels` are those of kernel="auto", of which a route may serve some.
-    n_points : int
-        Posteriors that predictions average.
-    remote : bool
-        Whether the posterior's sampled rows live elsewhere.
+    A `method` other than "auto" is taken. Else it is the sparse precision where its factors cost less than the
+    series, and the series unless sampled features cost a quarter of it at most. Of `automatic` kernels, those of
+    kernel="auto", a route may serve some. `n_points` posteriors are averaged; `remote` rows are not held by the
+    posterior.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
@@ -78,7 +69,7 @@ def make_plan(
     if method == "features":
         if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
-            kernels = [*kernels, *((Diffusion(laplacian=own), ("lengthscale",)) for own in laplacians)]
+            kernels = [*kernels, *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians)]
         return Plan(FeaturesRoute(graph, sampler, n_threads, 0 if remote else n_observed), kernels)
     return Plan(SeriesRoute(graph, n_threads), kernels)
 
@@ -86,12 +77,12 @@ def make_plan(
 def _cheaper(
     graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
 ) -> tuple[KernelPrecision, Sequence[Trained]] | None:
-    """The sparse precision, and the kernels that have one, if training and posteriors by it take less time.
+    """The sparse precision and its kernels, if training and posteriors by it take less time.
 
-    Of the kernels that are compared automatically only those are served whose precision has no hidden layers.
+    Of automatic kernels only those are served whose precision has no hidden layers.
     """
     serves = has_sparse_inverse if automatic else has_sparse_precision
-    served = [own for own in kernels if serves(own[0]) and not {"nu", "power"} & set(own[1])]
+    served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
     try:

@@ -19,15 +19,7 @@ from graphrf.operators.precision.protocol import KernelPrecision
 
 
 class PrecisionRoute:
-    """Sparse precisions by their Cholesky factors, of areal kernels and Matern kernels of (half-)integer order.
-
-    Parameters
-    ----------
-    graph : Graph
-    precision : KernelPrecision
-        Of any of the kernels.
-    n_threads : int or None
-    """
+    """Sparse Cholesky factors of areal kernels and of Matern kernels of (half-)integer order."""
 
     name = "precision"
 

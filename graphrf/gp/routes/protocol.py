@@ -16,24 +16,12 @@ Trained = tuple[Kernel, tuple[str, ...]]
 
 
 class Grams(NamedTuple):
-    """K among the nodes of some blocks, of any kernel with one Laplacian.
+    """K among the nodes of some blocks, for any kernel with one Laplacian."""
 
-    Attributes
-    ----------
-    each : sequence of Gram
-        Of each block.
-    longest : callable
-        The longest lengthscale of a kernel that they serve.
-    sampler : Sampler or None
-        Of sampled rows.
-    check : callable
-        Warns where they are not near to a kernel.
-    """
-
-    each: Sequence[Gram]
-    longest: Callable[[Kernel], float]
-    sampler: Any = None
-    check: Callable[[Kernel], None] = lambda kernel: None
+    each: Sequence[Gram]  # one for each block
+    longest: Callable[[Kernel], float]  # the longest lengthscale of a kernel that they serve
+    sampler: Any = None  # of sampled rows
+    check: Callable[[Kernel], None] = lambda kernel: None  # warns where they are far from a kernel
 
     def many(self, kernels: Sequence[Kernel]) -> list[np.ndarray]:
         """K of several kernels for each block, shape (kernels, m, m)."""
@@ -71,10 +59,7 @@ class Route(Protocol):
         ...
 
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> Any:
-        """The sampler of the posterior's rows for some kernels, if there are rows.
-
-        `trained` is that of training, or None.
-        """
+        """The sampler of the posterior's rows, if there are any; `trained` is that of training, or None."""
         ...
 
     def limitation(self, kernel: Kernel) -> str:

@@ -26,26 +26,19 @@ from graphrf.operators.precision.markov import SparsePrecision
 # Steps of the poles, and where they lie beside the inverse square of the longest and the shortest lengthscale.
 _STEP = 2.0
 _FIRST, _LAST = 0.5, 2.0
-# Eigenvalues at which the combination is fitted, and the share of the first pole at which they begin.
+# Eigenvalues at which the combination is fitted, and the fraction of the first pole at which they begin.
 _FITTED, _SMALLEST = 400, 1e-2
-# Singular values below this share of the largest count as 0 in the fit.
+# Singular values below this fraction of the largest count as 0 in the fit.
 _RANK = 1e-13
-# The combination may differ from a kernel by this share of its spectrum, or of the smallest noise that training
-# looks at: a share of the mean variance, which is at least that of one eigenvector.
+# The combination may differ from a kernel by this fraction of its spectrum, or of the smallest noise that training
+# uses: a fraction of the mean variance, which is at least that of one eigenvector.
 _ACCURATE, _SMALLEST_NOISE = 1e-2, 1e-6
 
 
 class Resolvents(NamedTuple):
-    """Resolvents among the nodes of one block, and the fit of a kernel to them.
+    """Resolvents among the nodes of one block, and the fit of a kernel to them."""
 
-    Attributes
-    ----------
-    matrices : ndarray, shape (poles + 1, m, m)
-        The last is the identity.
-    fit : ResolventFit
-    """
-
-    matrices: np.ndarray
+    matrices: np.ndarray  # (poles + 1, m, m), the identity last
     fit: ResolventFit
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -61,15 +54,10 @@ class Resolvents(NamedTuple):
 
 
 class ResolventFit:
-    r"""Weights of resolvents that are nearest to a kernel relative to its spectrum.
+    """Weights of resolvents that are nearest to a kernel relative to its spectrum.
 
-    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s that training looks at: a
+    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s of the search: a
     covariance stays positive definite, and the log likelihood of m values changes by about e m at most.
-
-    Parameters
-    ----------
-    graph : Graph
-    laplacian : str
     """
 
     def __init__(self, graph: Graph, laplacian: str) -> None:
@@ -98,8 +86,8 @@ class ResolventFit:
             slopes = spectral_derivatives(kernel, names, 1 - self._eigenvalues / self._scale, self._scale)
             wanted = np.column_stack([values, slopes])
         size = (values + self._floor * values.max())[:, None]
-        found = np.linalg.lstsq(self._basis / size, wanted / size, rcond=_RANK)[0]
-        return np.asarray(found.T)
+        result = np.linalg.lstsq(self._basis / size, wanted / size, rcond=_RANK)[0]
+        return np.asarray(result.T)
 
     def serves(self, kernel: Kernel) -> bool:
         """True if the combination of resolvents is close to the kernel."""
@@ -116,17 +104,17 @@ def resolvents_between(
     """Resolvents among the nodes of each block, from one sparse factor for each pole."""
     every = np.unique(np.concatenate(blocks))
     places = [np.searchsorted(every, block) for block in blocks]
-    found = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]
+    result = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]
     precision.with_kernel(
         fit.resolvents[0]
-    ).own_elimination.require_room()  # found once, before threads ask for it
+    ).own_elimination.require_room()  # computed once, before threads need it
 
     def inverse(kernel: Kernel) -> np.ndarray:
         return precision.with_kernel(kernel).factor().inverse_between(every)
 
     for number, matrix in enumerate(ordered_map(inverse, fit.resolvents, thread_count(n_threads))):
-        for own, place in zip(found, places, strict=True):
-            own[number] = matrix[np.ix_(place, place)] / fit.sizes[number]
-    for own in found:
-        own[-1] = np.eye(own.shape[1]) / fit.sizes[-1]
-    return [Resolvents(own, fit) for own in found]
+        for each, place in zip(result, places, strict=True):
+            each[number] = matrix[np.ix_(place, place)] / fit.sizes[number]
+    for each in result:
+        each[-1] = np.eye(each.shape[1]) / fit.sizes[-1]
+    return [Resolvents(each, fit) for each in result]

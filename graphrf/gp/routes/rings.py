@@ -14,29 +14,29 @@ _SORTED = 200
 
 def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) -> np.ndarray:
     """The nodes within `n_steps` of some nodes, by growing distance, until a whole ring holds `most` in all."""
-    found, total = [], 0
+    result, total = [], 0
     for ring in rings(graph, centres, n_steps):
-        found.append(ring)
+        result.append(ring)
         total += ring.size
         if total >= most:
             break
-    return np.concatenate(found)
+    return np.concatenate(result)
 
 
 def boundary_share(graph: Graph, most: int) -> float:
-    """The last ring of a ball of at least `most` nodes, as a share of the ball: the largest of three balls.
+    """The last ring of a ball of at least `most` nodes as a fraction of the ball: the largest of three balls.
 
-    About 2 / radius on a plane, where separators are small; nearly 1 where distances are logarithms.
+    It is about 2 / radius on a plane, where separators are small, and nearly 1 where distances are logarithms.
     """
-    shares = []
+    fractions = []
     for centre in np.linspace(0, graph.n_nodes - 1, 5).astype(np.int64)[1:-1]:
         ball, ring = 0, np.zeros(0)
         for ring in rings(graph, np.array([centre]), graph.n_nodes):
             ball += ring.size
             if ball >= most:
                 break
-        shares.append(ring.size / ball if ball >= most else 0.0)
-    return max(shares)
+        fractions.append(ring.size / ball if ball >= most else 0.0)
+    return max(fractions)
 
 
 def rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarray]:

@@ -29,41 +29,21 @@ _COMPARED = 1_000
 
 
 class RootSeries(NamedTuple):
-    """The root of a kernel on a graph.
+    """The root F of a kernel on a graph."""
 
-    Attributes
-    ----------
-    factor : SeriesFactor
-        At all nodes.
-    modulation : ndarray
-        What F is asked for by.
-    error : float
-        A bound on the error of F F^T, in operator norm.
-    lacks : (ndarray, ndarray), optional
-        Values of K over the spectrum and of K - F F^T, where the series of F had to be cut.
-    """
-
-    factor: SeriesFactor
+    factor: SeriesFactor  # at all nodes
     modulation: np.ndarray
-    error: float
+    error: float  # operator-norm bound of the error of F F^T
+    # values of K over the spectrum and of K - F F^T, where the series of F is truncated
     lacks: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> RootSeries:
-    """The root of a kernel by its power series; where that is cut or cancels, by the Chebyshev series of F itself.
+    """The root of a kernel by its power series, or the Chebyshev series of F where that is inaccurate.
 
-    The function needs far fewer terms than its power series, and values of it do not cancel. Kernels that have it
-    as a sum of their power series only are cut after `LONGEST_SERIES` terms.
-
-    Raises
-    ------
-    ValueError
-        If half of the root's norm may be lacking.
-
-    Warns
-    -----
-    UserWarning
-        If a hundredth of it may be, unless `warns` is false.
+    The function needs far fewer terms than its power series. Kernels that have only a power series are truncated
+    after `LONGEST_SERIES` terms: ValueError if half of the root's norm may be lacking, a warning if a hundredth
+    and `warns`.
     """
     scale = graph.laplacian_scale(kernel.laplacian)
     length = series_length(kernel, scale, _TAIL)
@@ -90,7 +70,7 @@ def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray)
 
 
 def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndarray, float]:
-    """Chebyshev coefficients of F, and a bound on what they lack as a share of its norm."""
+    """Chebyshev coefficients of F, and a bound on what they lack relative to its norm."""
 
     def coefficients(tol: float) -> tuple[np.ndarray, float]:
         c, lost = chebyshev_coefficients(
@@ -109,7 +89,7 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
 
 
 def _check_share(kernel: Kernel, terms: str, lost: float, warns: bool) -> None:
-    """Refuse kernels of whose root next to nothing is left, and warn of those that lose a share of it."""
+    """Refuse kernels of whose root hardly anything is left, and warn of those that lose a part of it."""
     if lost <= _WITHOUT_WARNING:
         return
     message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "

@@ -14,22 +14,10 @@ _LARGEST_BLOCK = 1024
 
 
 class RootRows:
-    r"""Rows R = sqrt(amplitude) F(f) at n nodes, or D R with D_ii = 1 / |F_i|: of a covariance K = R R^T.
+    """Rows R = sqrt(amplitude) F(f) at n nodes, or D R with D_ii = 1 / |F_i| if `normalize`: of K = R R^T.
 
-    All that inference needs is a product with a vector, dense blocks of columns and the diagonal that belongs to
-    them; variances come out of the same rows as the reductions taken from them, so they cannot be negative.
-
-    Parameters
-    ----------
-    factor : Factor
-    f : ndarray
-        The modulation.
-    amplitude : float
-        What multiplies F F^T.
-    normalize : bool
-        Whether variances are divided out, so that each is the amplitude.
-    height : int
-        How many numbers a dense column of the covariance passes through on its way, if more than n.
+    Variances come from the same rows as the reductions subtracted from them, so they cannot be negative. `height`
+    counts the intermediate values of a dense column, if more than n.
     """
 
     def __init__(
@@ -100,10 +88,7 @@ class RootRows:
         return RootRows(factor, self._f, self._amplitude, normalize=normalize, height=self._height)
 
     def blocks(self, n: int, whole: bool = True) -> Iterator[slice]:
-        """Slices of n nodes so small that blocks of columns K[these, slice] stay within about 64 MB.
-
-        `whole` says whether columns pass through dense ones over all nodes on their way.
-        """
+        """Slices of n nodes for blocks of columns within about 64 MB; `whole` columns pass through all nodes."""
         if not whole:
             return slices(n, max(8, _BLOCK_NUMBERS // self.shape[0]))
         height = max(self.shape[0], self._height)

@@ -26,18 +26,12 @@ _FEWEST_DEGREES = 64
 # Numbers in the columns of a block, and the fewest nodes that are trained on.
 _COLUMN_NUMBERS, _FEWEST_NODES = 100_000_000, 50
 _LARGEST_DEGREE = 1_000
-# The share of the kernel's norm that tables may lack without a warning.
+# The fraction of the kernel's norm that tables may lack without a warning.
 _MUCH_LOST = 1e-3
 
 
 class SeriesRoute:
-    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less.
-
-    Parameters
-    ----------
-    graph : Graph
-    n_threads : int or None
-    """
+    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less."""
 
     name = "series"
     precision = None

@@ -12,13 +12,12 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.rows import within
-from graphrf.gp.metric.field import ENDS, checked_order
+from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
-from graphrf.gp.metric.pieces import Pieces
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
-from graphrf.gp.terms.edge_structure import EdgeStructure
+from graphrf.gp.metric.subdivision import Subdivision
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import Parameter, checked_prior
-from graphrf.gp.terms.structure import Values
+from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
@@ -78,11 +77,43 @@ class Along(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.edge, self.distance)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (EdgeAxis(self, frame),)
 
 
-class EdgeAxis(Axis):
+class EdgeStructure(Structure):
+    """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
+
+    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
+        self.pieces = pieces
+        self.parameters = (lengthscale,)
+        self._precision = EdgePrecision(pieces, EdgeKernel(lengthscale.start, alpha), ends)
+        self.derivatives: np.ndarray = self._precision.states.derivatives
+        self.size = self._precision.n_nodes
+        self.constraints = no_constraints(self.size)
+
+    def precision(self, values: Values) -> sp.csr_array:
+        return self._at(values).matrix
+
+    def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
+        own, length = self._at(values), values[parameter.name]
+        change = sp.csr_array(length * own.derivative("lengthscale"))
+        return change, length * own.trace_of_derivative("lengthscale")
+
+    def log_determinant(self, values: Values) -> float:
+        return self._at(values).log_determinant()
+
+    def _at(self, values: Values) -> EdgePrecision:
+        kernel = self._precision.kernel.replace(lengthscale=values[self.parameters[0].name])
+        if kernel != self._precision.kernel:
+            try:
+                self._precision = self._precision.with_kernel(kernel)
+            except ValueError as error:  # numerically singular, which a search takes as impossible
+                raise np.linalg.LinAlgError(str(error)) from error
+        return self._precision
+
+
+class EdgeAxis(LevelAxis):
     """Places along edges: those of the data."""
 
     def __init__(self, term: Along, frame: Any) -> None:
@@ -93,7 +124,7 @@ class EdgeAxis(Axis):
         low, high = (end * unit for end in _RANGE)
         name = f"lengthscale({term.label})"
         self._lengthscale = Parameter(name, "positive", unit, low, high, prior, ("lengthscale", id(term)))
-        self._pieces = self._cut(self.levels)
+        self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
     @property
@@ -119,7 +150,7 @@ class EdgeAxis(Axis):
         labels = [label for label in labels_in(values) if label not in known]
         if not labels:
             return super().extension(values, hyperparameters)
-        pieces = self._cut([*self.levels, *labels])
+        pieces = self._subdivided([*self.levels, *labels])
         structure = self._structure(pieces)
         nodes = self._term.streets.n_nodes
         # the vertices of the fit among those of all places
@@ -152,12 +183,12 @@ class EdgeAxis(Axis):
         assert isinstance(self.structure, EdgeStructure)
         return np.unique(self.structure.derivatives)
 
-    def _cut(self, places: Sequence[Hashable]) -> Pieces:
-        """The edges cut at places."""
+    def _subdivided(self, places: Sequence[Hashable]) -> Subdivision:
+        """The edges subdivided at places."""
         streets = self._term.streets
-        return streets.cut(streets.places(list(places)), self._term.alpha)
+        return streets.subdivide(streets.places(list(places)), self._term.alpha)
 
-    def _structure(self, pieces: Pieces) -> EdgeStructure:
+    def _structure(self, pieces: Subdivision) -> EdgeStructure:
         return EdgeStructure(pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale)
 
 
@@ -192,7 +223,7 @@ def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
         raise checks.value_error("distance", f"must be a number or an increasing pair, got {ends!r}")
     weights = np.ones(_POINTS)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    places = [_place(edge, own) for own in np.linspace(ends[0], ends[1], _POINTS)]
+    places = [_place(edge, each) for each in np.linspace(ends[0], ends[1], _POINTS)]
     return dict(zip(places, (weights / weights.sum()).tolist(), strict=True))
 
 

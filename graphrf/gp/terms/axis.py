@@ -16,44 +16,21 @@ Lookup = Mapping[Hashable, int]
 
 
 class Extension(NamedTuple):
-    """Rows of a data frame with levels that a fit has not seen: eta = old x + new e, e ~ N(0, precision^-1).
+    """Rows of data with levels that are new to a fit: eta = old x + new e, e ~ N(0, precision^-1) with C e = 0."""
 
-    Attributes
-    ----------
-    old : csr_array, shape (m, n)
-        For the variables x of the fit.
-    new : csr_array, shape (m, k)
-        For k variables e that are independent of x.
-    precision : csr_array, shape (k, k)
-        Of e for a deviation of 1.
-    constraints : csr_array, shape (c, k)
-        C e = 0.
-    """
-
-    old: sp.csr_array
-    new: sp.csr_array
-    precision: sp.csr_array
-    constraints: sp.csr_array
+    old: sp.csr_array  # (m, n), for the variables x of the fit
+    new: sp.csr_array  # (m, k), for k variables e that are independent of x
+    precision: sp.csr_array  # for a standard deviation of 1
+    constraints: sp.csr_array  # C
 
 
-class Axis:
-    """The levels of one column, their prior, and rows for data; a base class.
+class LevelAxis:
+    """The levels of one column, their prior, and rows for data; a base class."""
 
-    Attributes
-    ----------
-    column : str
-        The column of the data frame.
-    structure : Structure
-    levels : sequence
-        Labels, in the order of the first variables of the structure.
-    graph : Graph, optional
-        Of which the levels are the nodes.
-    """
-
-    column: str
+    column: str  # of the data frame
     structure: Structure
-    levels: Sequence[Hashable]
-    graph: Graph | None = None
+    levels: Sequence[Hashable]  # labels, in the order of the first variables of the structure
+    graph: Graph | None = None  # if the levels are its nodes
 
     def cells(self, frame: Any) -> Any:
         """The cells of a data frame that `rows` reads."""
@@ -71,10 +48,10 @@ class Axis:
 
     def rows(self, values: Any) -> sp.csr_array:
         """A row for each cell of the column; ValueError for levels that are not known."""
-        shares, _, unknown = self._read(values, {})
+        weights, _, unknown = self._read(values, {})
         if unknown:
             raise self.unknown(unknown)
-        return shares
+        return weights
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         """Rows for cells that may have new levels."""
@@ -102,30 +79,30 @@ class Axis:
     def _read(
         self, values: Any, more: Lookup, width: int = 0
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels, rows of this width for those of `more`, and labels in neither, in their order.
+        """Rows for known labels, rows of this width for those of `more`, and unknown labels.
 
-        A cell is a label, a list of labels, whose mean it stands for, or a dictionary of labels and weights.
+        A cell is a label, a list of labels, of which it is the mean, or a dictionary of labels and weights.
         """
         known = self.lookup
-        rows, places, shares = [], [], []
+        rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
         for row, cell in enumerate(_cells(values)):
-            for label, share in _weighted(cell):
+            for label, weight in _weighted(cell):
                 place = known.get(label)
                 if place is not None:
                     rows.append(row)
                     places.append(place)
-                    shares.append(share)
+                    weights.append(weight)
                 elif label in more:
-                    others.append((row, more[label], share))
+                    others.append((row, more[label], weight))
                 else:
                     unknown[label] = None
         m, n = len(values), self.structure.size
-        found = sp.csr_array((np.array(shares, dtype=np.float64), (rows, places)), shape=(m, n))
+        result = sp.csr_array((np.array(weights, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
         at = new[:, 0].astype(int), new[:, 1].astype(int)
-        return found, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)
+        return result, sp.csr_array((new[:, 2], at), shape=(m, width)), list(unknown)
 
 
 def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
 
@@ -17,8 +17,8 @@ from graphrf.gp.terms.term import Term
 class Groups(Term):
     r"""Independent effects of the levels of a column: b_g ~ N(0, \sigma^2).
 
-    New levels in `predict` have the prior's spread. `Nodes(...) * Groups(by)` is a field of its own for each
-    level.
+    New levels in `predict` have the prior's standard deviation. `Nodes(...) * Groups(by)` is a separate field for
+    each level.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class Groups(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.by,)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (GroupAxis(self.by, labels_in(frame[self.by])),)
 
 
-class GroupAxis(Axis):
+class GroupAxis(LevelAxis):
     """Levels without order."""
 
     def __init__(self, column: str, levels: list[Hashable]) -> None:

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf.gp.terms.layout import Layout, Rows
+from graphrf.gp.terms.layout import PatternRows, VariableLayout
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 
 
-class Prior(NamedTuple):
+class JointPrecision(NamedTuple):
     """Q and log |Q| on the subspace, for known hyperparameters."""
 
     precision: sp.csr_array
@@ -38,15 +38,9 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and coefficients.
+    """The variables of some terms and of coefficients with prior `deviations` (p,).
 
-    Parameters
-    ----------
-    terms : sequence of BoundTerm
-    deviations : ndarray, shape (p,)
-        Those of the prior of the coefficients.
-    rows : sequence of csr_array
-        Matrices with n columns: what the posterior is asked for. The first is A.
+    `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
 
     def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
@@ -59,11 +53,11 @@ class Joint:
         self.constraints = self._constraints()
         self._rows = tuple(rows)
         start = self.vector([parameter.start for parameter in self.parameters])
-        self.layout = Layout.of([self.prior(start).precision, *(abs(own).T @ abs(own) for own in rows)])
+        self.layout = VariableLayout.of([self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)])
         self.a, self.observed = rows[0], self.layout.rows(rows[0])
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
-        """The same variables, of whose posterior more is asked."""
+        """The same variables, with further rows of their posterior."""
         return Joint(self.terms, self._deviations, [*self._rows, rows])
 
     @property
@@ -73,23 +67,23 @@ class Joint:
 
     def vector(self, values: Sequence[float]) -> np.ndarray:
         """Coordinates of values, one for each parameter."""
-        return np.array([own.coordinate(value) for own, value in zip(self.parameters, values, strict=True)])
+        return np.array([each.coordinate(value) for each, value in zip(self.parameters, values, strict=True)])
 
     def values(self, vector: np.ndarray, term: BoundTerm) -> dict[str, float]:
         """A term's hyperparameters at a vector of coordinates, by name."""
-        return {own.name: own.value(vector[self._place(own)]) for own in term.parameters}
+        return {each.name: each.value(vector[self._place(each)]) for each in term.parameters}
 
-    def prior(self, vector: np.ndarray) -> Prior:
+    def prior(self, vector: np.ndarray) -> JointPrecision:
         """Q at a vector of coordinates."""
         blocks, total = [], -2 * float(np.log(self._deviations).sum())
         for term in self.terms:
             values = self.values(vector, term)
-            variance, own = values[term.deviation.name] ** 2, term.structure
-            block = own.precision(values) / variance
-            blocks.append(block if own.flat is None else block + own.flat)
-            total += own.log_determinant(values) - (own.free - own.n_flat) * float(np.log(variance))
+            variance, part = values[term.deviation.name] ** 2, term.structure
+            block = part.precision(values) / variance
+            blocks.append(block if part.flat is None else block + part.flat)
+            total += part.log_determinant(values) - (part.free - part.n_flat) * float(np.log(variance))
         blocks.append(sp.diags_array(self._deviations**-2.0))
-        return Prior(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
+        return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
     def slopes(self, vector: np.ndarray) -> list[Slope]:
         """The derivatives of Q in each coordinate."""
@@ -97,13 +91,13 @@ class Joint:
         for place in range(len(self.parameters)):
             total, matrix = 0.0, sp.csr_array((self.n, self.n))
             for j, term in enumerate(self.terms):
-                own, values = term.structure, self.values(vector, term)
+                part, values = term.structure, self.values(vector, term)
                 variance = values[term.deviation.name] ** 2
                 if self._place(term.deviation) == place:
-                    block, change = -2.0 * own.precision(values), -2.0 * (own.free - own.n_flat)
-                elif any(self._place(mine) == place for mine in own.parameters):
-                    mine = next(mine for mine in own.parameters if self._place(mine) == place)
-                    block, change = own.slopes(values, mine)
+                    block, change = -2.0 * part.precision(values), -2.0 * (part.free - part.n_flat)
+                elif any(self._place(each) == place for each in part.parameters):
+                    parameter = next(each for each in part.parameters if self._place(each) == place)
+                    block, change = part.slopes(values, parameter)
                 else:
                     continue
                 matrix = matrix + self._placed(block / variance, j)
@@ -111,7 +105,7 @@ class Joint:
             result.append(Slope(sp.csr_array(matrix), total))
         return result
 
-    def posterior(self, prior: Prior, weights: np.ndarray) -> JointFactor:
+    def posterior(self, prior: JointPrecision, weights: np.ndarray) -> JointFactor:
         """The factor of P for weights of the rows of A."""
         lower = self.observed.pairs @ weights
         kept, places = self.layout.places(prior.precision)
@@ -119,7 +113,7 @@ class Joint:
         return JointFactor(self.layout, lower, self.constraints)
 
     def _place(self, parameter: Parameter) -> int:
-        return next(place for place, own in enumerate(self.parameters) if own.key == parameter.key)
+        return next(place for place, each in enumerate(self.parameters) if each.key == parameter.key)
 
     def _placed(self, block: sp.csr_array, j: int) -> sp.csr_array:
         """A block of a term among all variables."""
@@ -135,17 +129,9 @@ class Joint:
 
 
 class JointFactor:
-    """The inverse of P on the subspace C z = 0.
+    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the layout."""
 
-    Parameters
-    ----------
-    layout : Layout
-    lower : ndarray
-        The entries of P, as the layout has them.
-    constraints : csr_array, shape (k, n)
-    """
-
-    def __init__(self, layout: Layout, lower: np.ndarray, constraints: sp.csr_array) -> None:
+    def __init__(self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array) -> None:
         self.layout, self._c = layout, constraints
         self._factor = layout.factor(lower)
         self._v = self._factor.solve(constraints.toarray().T)
@@ -158,8 +144,8 @@ class JointFactor:
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """S b for b of shape (n,) or (n, p)."""
-        found = self._factor.solve(rhs)
-        return np.asarray(found - self._v @ (self._inverse @ (self._c @ found)))
+        result = self._factor.solve(rhs)
+        return np.asarray(result - self._v @ (self._inverse @ (self._c @ result)))
 
     def trace(self, other: sp.csr_array) -> float:
         """trace(S B) of a symmetric matrix whose pattern P's holds."""
@@ -168,7 +154,7 @@ class JointFactor:
         whole = float(inverse[places] @ other.data[kept])
         return whole - float(np.sum(self._inverse * (self._v.T @ (other @ self._v))))
 
-    def variances(self, rows: Rows) -> np.ndarray:
+    def variances(self, rows: PatternRows) -> np.ndarray:
         """The diagonal of R S R^T."""
         inverse = self._factor.selected_inverse() * self.layout.twice
         held = rows.matrix @ self._v
@@ -182,8 +168,8 @@ class JointFactor:
 
 def _distinct(terms: Sequence[BoundTerm]) -> tuple[Parameter, ...]:
     """The parameters of all terms, each once."""
-    found: dict[object, Parameter] = {}
+    result: dict[object, Parameter] = {}
     for term in terms:
-        for own in term.parameters:
-            found.setdefault(own.key, own)
-    return tuple(found.values())
+        for each in term.parameters:
+            result.setdefault(each.key, each)
+    return tuple(result.values())

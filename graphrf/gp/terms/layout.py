@@ -1,4 +1,4 @@
-"""The places of the entries of the joint precision, found once for all hyperparameters and weights."""
+"""The places of the entries of the joint precision, the same for all hyperparameters and weights."""
 
 from __future__ import annotations
 
@@ -14,44 +14,27 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
 
-class Rows(NamedTuple):
-    """Rows R of which variances are asked, or weights given.
-
-    Attributes
-    ----------
-    matrix : csr_array, shape (m, n)
-    pairs : csr_array, shape (entries, m)
-        R^T diag(w) R has the lower triangle `pairs` w.
-    """
+class PatternRows(NamedTuple):
+    """Rows R for variances or weights."""
 
     matrix: sp.csr_array
-    pairs: sp.csr_array
+    pairs: sp.csr_array  # (entries, m); R^T diag(w) R has the lower triangle pairs w
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination.
-
-    Attributes
-    ----------
-    elimination : Elimination
-    indptr, indices : ndarray
-    keys : ndarray of int64
-        column n + row of each entry, increasing.
-    twice : ndarray
-        2 off the diagonal and 1 on it: with that, sums over the triangle are those over the matrix.
-    """
+class VariableLayout:
+    """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination."""
 
     elimination: Elimination
     indptr: np.ndarray
     indices: np.ndarray
-    keys: np.ndarray
-    twice: np.ndarray
+    keys: np.ndarray  # column n + row of each entry, increasing
+    twice: np.ndarray  # 2 off the diagonal and 1 on it, for sums over the whole matrix
     _position: np.ndarray
     _known: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, matrices: Sequence[sp.csr_array]) -> Layout:
+    def of(cls, matrices: Sequence[sp.csr_array]) -> VariableLayout:
         """The layout of sums of matrices with these patterns."""
         n = matrices[0].shape[0]
         pattern = sp.csr_array((n, n))
@@ -86,7 +69,7 @@ class Layout:
             self._known[key] = kept, self._found(a[kept], b[kept])
         return self._known[key]
 
-    def rows(self, matrix: sp.csr_array) -> Rows:
+    def rows(self, matrix: sp.csr_array) -> PatternRows:
         """Rows any two of whose columns have an entry; KeyError if the pattern lacks one."""
         m = matrix.shape[0]
         counts = np.diff(matrix.indptr).astype(np.int64)
@@ -99,15 +82,15 @@ class Layout:
         kept = a >= b
         places = self._found(a[kept], b[kept])
         data = (matrix.data[first] * matrix.data[second])[kept]
-        return Rows(matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m)))
+        return PatternRows(matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m)))
 
     def _found(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         """The places of entries of the lower triangle."""
         wanted = column * self._position.size + row
-        found = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
-        if not np.array_equal(self.keys[found], wanted):
+        result = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
+        if not np.array_equal(self.keys[result], wanted):
             raise KeyError("the pattern of the joint precision lacks entries")
-        return found
+        return result
 
 
 def _dense_rows(pattern: sp.csr_array) -> np.ndarray:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Axis
-from graphrf.gp.terms.node_structure import NodeStructure
+from graphrf.gp.terms.axis import LevelAxis
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
+from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import require_sparse_precision
 
 # Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
@@ -77,10 +79,12 @@ class Nodes(Term):
     @property
     def trained(self) -> tuple[str, ...]:
         """The kernel's hyperparameters that are trained; smoothness and powers are not."""
-        own = (name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares)
-        return tuple(name for name in own if name not in self.fixed)
+        names = (
+            name for name in self.kernel.hyperparameters if name == "lengthscale" or name in self.kernel.shares
+        )
+        return tuple(name for name in names if name not in self.fixed)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (NodeAxis(self),)
 
     def parameters(self) -> tuple[Parameter, ...]:
@@ -88,22 +92,61 @@ class Nodes(Term):
         return tuple(self._parameter(name) for name in self.trained)
 
     def _parameter(self, name: str) -> Parameter:
-        kind = "share" if name in self.kernel.shares else "positive"
+        kind = "proportion" if name in self.kernel.shares else "positive"
         low, high, unit = *_SHARES, 1.0
         if name == "lengthscale":
             unit = lengthscale_unit(self.graph, self.kernel.laplacian)
             low, high = (end * unit for end in LENGTHSCALES)
         prior = (self.prior or {}).get(name, _PRIORS[name])
-        if kind == "share" or prior is None:
+        if kind == "proportion" or prior is None:
             prior = checked_prior(name, kind, prior)
         else:
             median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
             prior = (median * unit, factor)
-        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "share"))))
+        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))))
         return Parameter(f"{name}({self.by})", kind, start, low, high, prior, (name, id(self.kernel)))
 
 
-class NodeAxis(Axis):
+class NodeStructure(Structure):
+    """A kernel's precision: its N nodes first, hidden variables after them.
+
+    Functions of the Laplacian are divided by their mean variance, so that a standard deviation is that of the
+    field at a typical node; areal kernels are as they are defined.
+    """
+
+    def __init__(
+        self, graph: Graph, kernel: Kernel, parameters: tuple[Parameter, ...], names: tuple[str, ...]
+    ) -> None:
+        self._precision = precision_of(graph, kernel)
+        self._kernel = kernel
+        self._last: tuple[Any, float] | None = None
+        self._names = dict(zip((each.name for each in parameters), names, strict=True))
+        self.size, self.parameters = self._precision.n_nodes, parameters
+        self.constraints = self._precision.constraints
+
+    def kernel(self, values: Values) -> Kernel:
+        """The kernel with these hyperparameters."""
+        return self._kernel.replace(**{each: values[name] for name, each in self._names.items()})
+
+    def precision(self, values: Values) -> sp.csr_array:
+        precision, variance = self._at(values)
+        return sp.csr_array(precision.lifted * variance)
+
+    def log_determinant(self, values: Values) -> float:
+        precision, variance = self._at(values)
+        return float(precision.log_determinant() + self.free * np.log(variance))
+
+    def _at(self, values: Values) -> tuple[Any, float]:
+        """The kernel's precision and the variance that it is multiplied by; the last are kept."""
+        kernel, last = self.kernel(values), self._last
+        if last is None or last[0].kernel != kernel:
+            changed: Any = self._precision.with_kernel(kernel)
+            last = changed, changed.mean_variance() if self._kernel.is_series else 1.0
+            self._last = last
+        return last
+
+
+class NodeAxis(LevelAxis):
     """The nodes of a graph."""
 
     def __init__(self, term: Nodes) -> None:

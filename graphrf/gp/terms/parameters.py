@@ -54,7 +54,7 @@ class PenalisedDeviation:
 
 @dataclass(frozen=True)
 class BetaPrior:
-    """A beta distribution of a share between 0 and 1.
+    """A beta distribution of a proportion between 0 and 1.
 
     Parameters
     ----------
@@ -75,53 +75,38 @@ class BetaPrior:
             checks.number(name, getattr(self, name), low=0, include_low=False)
 
     def log_density(self, log_odds: float) -> tuple[float, float]:
-        """Log density of the share's log odds, and its derivative."""
+        """Log density of the proportion's log odds, and its derivative."""
         value = self.a * float(log_expit(log_odds)) + self.b * float(log_expit(-log_odds))
-        share = float(expit(log_odds))
-        return value - float(betaln(self.a, self.b)), self.a * (1 - share) - self.b * share
+        proportion = float(expit(log_odds))
+        return value - float(betaln(self.a, self.b)), self.a * (1 - proportion) - self.b * proportion
 
 
 Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
 
 
 class Parameter(NamedTuple):
-    """A hyperparameter that is trained.
-
-    Attributes
-    ----------
-    name : str
-    kind : "positive", "share" or "correlation"
-        Between 0 and infinity, 0 and 1, -1 and 1: its coordinate is a logarithm, log odds, or those of
-        (1 + value) / 2.
-    start : float
-    low, high : float
-        The range of the search.
-    prior : Prior
-        Of the coordinate: a pair (median, factor) as in `HyperparameterPrior`, or another; None is flat.
-    key : object
-        Parameters with equal keys are one.
-    """
+    """A trained hyperparameter."""
 
     name: str
-    kind: str
+    kind: str  # "positive", "proportion" or "correlation": the coordinate is log x, logit x or logit (1 + x) / 2
     start: float
-    low: float
+    low: float  # the range of the search is (low, high)
     high: float
-    prior: Any
-    key: Any
+    prior: Any  # of the coordinate: (median, factor) as in `HyperparameterPrior`, or another; None is flat
+    key: Any  # parameters with equal keys are one
 
     def coordinate(self, value: float) -> float:
         """The coordinate of a value."""
         if self.kind == "positive":
             return math.log(value)
-        return float(logit(value if self.kind == "share" else 0.5 * (1 + value)))
+        return float(logit(value if self.kind == "proportion" else 0.5 * (1 + value)))
 
     def value(self, coordinate: float) -> float:
         """The value at a coordinate."""
         if self.kind == "positive":
             return math.exp(coordinate)
-        share = float(expit(coordinate))
-        return share if self.kind == "share" else 2 * share - 1
+        proportion = float(expit(coordinate))
+        return proportion if self.kind == "proportion" else 2 * proportion - 1
 
     def log_prior(self, coordinate: float) -> tuple[float, float]:
         """Log density of the coordinate, and its derivative; 0 without a prior."""

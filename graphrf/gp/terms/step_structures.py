@@ -57,7 +57,7 @@ class Autoregression(Structure):
 class RandomWalk(Structure):
     """rw1 or rw2, whose values sum to zero.
 
-    rw2 knows nothing of its slope: the difference of its ends has a flat prior, or where `closed`, the slope is 0.
+    The slope of rw2, the difference of its ends, has a flat prior; where `closed`, it is 0.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class RandomWalk(Structure):
         # adds nothing to the variance.
         middle = np.zeros(n)
         middle[[(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
-        spread = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
-        lift = np.outer(middle, np.ones(n)) / (n * spread)
+        variance = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
+        lift = np.outer(middle, np.ones(n)) / (n * variance)
         self._matrix = sp.csr_array(scale * plain + sp.csr_array(lift + lift.T))
         self._log_determinant = super().log_determinant({}) if not (order == 2 and closed) else 0.0
 

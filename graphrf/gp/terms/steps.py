@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Axis, Extension, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
 from graphrf.gp.terms.structure import Independent, Structure, Values
@@ -75,10 +75,10 @@ class Steps(Term):
             checks.integer("period", self.period, low=2)
         if self.nu not in (0.5, 1.5):
             raise checks.value_error("nu", f"must be 0.5 or 1.5, got {checks.describe(self.nu)}")
-        own = {"ar1": "correlation", "matern": "lengthscale"}.get(self.kind)
+        hyperparameter = {"ar1": "correlation", "matern": "lengthscale"}.get(self.kind)
         for name in self.prior or ():
-            if name not in ("sd", own):
-                known = "sd" if own is None else f"sd and {own}"
+            if name not in ("sd", hyperparameter):
+                known = "sd" if hyperparameter is None else f"sd and {hyperparameter}"
                 raise checks.value_error(
                     "prior", f"must be of {known} for kind={self.kind!r}, got one of {name!r}"
                 )
@@ -87,11 +87,11 @@ class Steps(Term):
     def columns(self) -> tuple[str, ...]:
         return (self.by,)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (StepAxis(self, labels_in(frame[self.by])),)
 
 
-class StepAxis(Axis):
+class StepAxis(LevelAxis):
     """Ordered levels: those of the data, and those missing between them where steps must be equal."""
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:
@@ -116,7 +116,7 @@ class StepAxis(Axis):
             filled = dict(zip(every.tolist(), labels, strict=True))
             numbers = isinstance(labels[0], int | float)
             places = places[0] + self._step * np.arange(int(every[-1]) + 1)
-            labels = [filled.get(k, own if numbers else f"step {k}") for k, own in enumerate(places.tolist())]
+            labels = [filled.get(k, each if numbers else f"step {k}") for k, each in enumerate(places.tolist())]
         if term.kind in ("rw1", "rw2") and places.size > _MOST:
             raise checks.value_error(
                 term.by, f"must have at most {_MOST:,} levels for kind={term.kind!r}, got {places.size:,}: round "
@@ -153,7 +153,7 @@ class StepAxis(Axis):
                 raise self.unknown(labels)
             more = np.arange(1, int(np.round(ahead.max())) + 1)
             new_places = self._places[-1] + self._step * more
-            index = {label: int(np.round(own)) - 1 for label, own in zip(labels, ahead, strict=True)}
+            index = {label: int(np.round(each)) - 1 for label, each in zip(labels, ahead, strict=True)}
         else:
             new_places, index = places, {label: place for place, label in enumerate(labels)}
         every = np.concatenate([self._places, new_places])
@@ -174,17 +174,17 @@ class StepAxis(Axis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
-            own = checked_prior("correlation", "share", prior.get("correlation", BetaPrior(5.0, 2.0)))
+            law = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
             if self._equal:
                 return Parameter(
-                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, own, ("rho", id(term))
+                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, law, ("rho", id(term))
                 )
-            return Parameter(f"correlation({term.by})", "share", 0.5, 1e-3, 0.9999, own, ("rho", id(term)))
+            return Parameter(f"correlation({term.by})", "proportion", 0.5, 1e-3, 0.9999, law, ("rho", id(term)))
         if term.kind == "matern":
             span = float(np.ptp(self._places))
-            own = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
+            law = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
             ends = 0.1 * self._step, 100 * span
-            return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, own, ("length", id(term)))
+            return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
         return None
 
     def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:

@@ -23,27 +23,14 @@ _SMALL = 1_000
 
 
 class Structure:
-    """N(0, Q^-1) of n variables, on the subspace C x = 0, as a function of hyperparameters; a base class.
+    """N(0, Q^-1) of n variables on the subspace C x = 0, as a function of hyperparameters; a base class."""
 
-    Attributes
-    ----------
-    size : int
-        n.
-    parameters : tuple of Parameter
-    constraints : csr_array, shape (k, n)
-        C, of full rank; k may be 0.
-    flat : csr_array, shape (n, n), optional
-        The precision of a wide prior, of full rank on directions of the subspace of which Q says nothing. It does
-        not change with the term's deviation.
-    n_flat : int
-        The number of these directions.
-    """
-
-    size: int
+    size: int  # n
     parameters: tuple[Parameter, ...] = ()
-    constraints: sp.csr_array
+    constraints: sp.csr_array  # C, (k, n) of full rank
+    # (n, n) precision of a wide prior on the subspace's null directions of Q, independent of the deviation
     flat: sp.csr_array | None = None
-    n_flat: int = 0
+    n_flat: int = 0  # the number of these directions
 
     _elimination: Elimination | None = None
 
@@ -74,7 +61,7 @@ class Structure:
     @property
     def starts(self) -> dict[str, float]:
         """Hyperparameters that a search begins with."""
-        return {own.name: own.start for own in self.parameters}
+        return {each.name: each.start for each in self.parameters}
 
     @property
     def free(self) -> int:
@@ -96,11 +83,6 @@ def no_constraints(size: int) -> sp.csr_array:
     return sp.csr_array((0, size))
 
 
-def sum_to_zero(size: int) -> sp.csr_array:
-    """C of one row of ones."""
-    return sp.csr_array(np.ones((1, size)))
-
-
 class Independent(Structure):
     """Q = I."""
 
@@ -116,10 +98,10 @@ class Independent(Structure):
 
 
 class Contrasts(Structure):
-    r"""Another structure without its constraints, in coordinates w of the subspace: x = T w.
+    """Another structure without its constraints, in coordinates w of the subspace: x = T w.
 
-    T leaves most variables as they are and gives as many as there are constraints what these demand:
-    Q_w = T^T Q T is dense, so that this is for a few hundred variables.
+    T keeps most variables and determines as many others as there are constraints. Q_w = T^T Q T is dense, so that
+    this is for a few hundred variables.
     """
 
     def __init__(self, whole: Structure) -> None:
@@ -149,10 +131,10 @@ def dense_csr(matrix: np.ndarray) -> sp.csr_array:
 
 
 class Product(Structure):
-    r"""The Kronecker product of two structures: x_{ab} with the precision Q_a (x) Q_b.
+    """The Kronecker product of two structures: x_{ab}, at a n_b + b, with the precision Q_a (x) Q_b.
 
-    Where both have constraints, those of the smaller one leave by `Contrasts`; the others hold for each of its
-    coordinates. The variables of (a, b) are at a n_b + b.
+    Where both have constraints, those of the smaller one are removed by `Contrasts`; the others hold for each of
+    its coordinates.
     """
 
     def __init__(self, first: Structure, second: Structure) -> None:
@@ -163,8 +145,8 @@ class Product(Structure):
             second = Contrasts(second)
         self.first, self.second = first, second
         self.size = first.size * second.size
-        self.parameters = tuple({own.key: own for own in (*first.parameters, *second.parameters)}.values())
-        eyes = (sp.eye_array(own.size, format="csr") for own in (second, first))
+        self.parameters = tuple({each.key: each for each in (*first.parameters, *second.parameters)}.values())
+        eyes = (sp.eye_array(each.size, format="csr") for each in (second, first))
         a, b = first.constraints, second.constraints
         held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]
         self.constraints = sp.csr_array(sp.vstack(held))

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf.gp.terms.axis import Axis, Extension, nothing_new
+from graphrf.gp.terms.axis import Extension, LevelAxis, nothing_new
 from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
 from graphrf.gp.terms.structure import Product, Structure, Values
 from graphrf.operators.sparse.row_products import row_products
@@ -24,14 +24,14 @@ _DEVIATIONS = (1e-4, 1e3)
 
 
 class Term:
-    """A part of the linear predictor with a prior of its own; a base class.
+    """A part of the linear predictor with its own prior; a base class.
 
     `a * b` is the Kronecker product of two terms' precisions, `a + b` a list of terms.
     """
 
     prior: Mapping[str, Any] | None
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         """The term's variables for the levels of a data frame."""
         raise NotImplementedError
 
@@ -77,27 +77,17 @@ class ProductTerm(Term):
     def columns(self) -> tuple[str, ...]:
         return (*self.first.columns, *self.second.columns)
 
-    def axes(self, frame: Any) -> tuple[Axis, ...]:
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
         return (*self.first.axes(frame), *self.second.axes(frame))
 
 
 class BoundTerm(NamedTuple):
-    """A term for the levels of the data of a fit.
-
-    Attributes
-    ----------
-    label : str
-    axes : tuple of Axis
-        One, or the two of a product.
-    structure : Structure
-    deviation : Parameter
-        Its standard deviation.
-    """
+    """A term for the levels of the data of a fit."""
 
     label: str
-    axes: tuple[Axis, ...]
+    axes: tuple[LevelAxis, ...]  # one, or the two of a product
     structure: Structure
-    deviation: Parameter
+    deviation: Parameter  # its standard deviation
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -111,7 +101,7 @@ class BoundTerm(NamedTuple):
         factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
         structure = factors[0]
         if len(factors) > 1:
-            entries = math.prod(float(own.precision(own.starts).nnz) for own in factors)
+            entries = math.prod(float(each.precision(each.starts).nnz) for each in factors)
             require_memory(
                 _ENTRY * entries,
                 f"the precision of the term {term.label!r}, {factors[0].size:,} by {factors[1].size:,} variables,",
@@ -129,17 +119,17 @@ class BoundTerm(NamedTuple):
 
     def rows(self, frame: Any) -> sp.csr_array:
         """A row of the design for each row of a data frame, shape (m, n)."""
-        own = [axis.rows(axis.cells(frame)) for axis in self.axes]
-        return self._combined(*own)
+        parts = [axis.rows(axis.cells(frame)) for axis in self.axes]
+        return self._combined(*parts)
 
     def level_rows(self) -> sp.csr_array:
         """A row for each level, or pair of levels."""
-        own = [axis.level_rows() for axis in self.axes]
-        if len(own) == 1:
-            return own[0]
-        a, b = (rows.shape[0] for rows in own)
-        first = own[0][[i for i in range(a) for _ in range(b)]]
-        return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([own[1]] * a)))
+        parts = [axis.level_rows() for axis in self.axes]
+        if len(parts) == 1:
+            return parts[0]
+        a, b = (rows.shape[0] for rows in parts)
+        first = parts[0][[i for i in range(a) for _ in range(b)]]
+        return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([parts[1]] * a)))
 
     @property
     def levels(self) -> list[Hashable]:
@@ -150,11 +140,11 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
-        found = [axis.extension(axis.cells(frame), values) for axis in self.axes]
-        new = [own.new.shape[1] > 0 for own in found]
-        if len(found) == 1:
-            return found[0]
-        old = self._combined(*(own.old for own in found))
+        result = [axis.extension(axis.cells(frame), values) for axis in self.axes]
+        new = [each.new.shape[1] > 0 for each in result]
+        if len(result) == 1:
+            return result[0]
+        old = self._combined(*(each.old for each in result))
         if not any(new):
             return Extension(old, *nothing_new(len(frame)))
         if all(new):
@@ -165,9 +155,9 @@ class BoundTerm(NamedTuple):
         assert isinstance(structure, Product)
         place = new.index(True)
         known = (structure.first, structure.second)[1 - place]
-        rows = structure.rows_of(1 - place, found[1 - place].old)
-        both, precisions = [rows, found[place].new], [known.precision(values), found[place].precision]
-        eye = sp.eye_array(found[place].new.shape[1], format="csr")
+        rows = structure.rows_of(1 - place, result[1 - place].old)
+        both, precisions = [rows, result[place].new], [known.precision(values), result[place].precision]
+        eye = sp.eye_array(result[place].new.shape[1], format="csr")
         held = [known.constraints, eye]
         if place == 0:
             both, precisions, held = both[::-1], precisions[::-1], held[::-1]

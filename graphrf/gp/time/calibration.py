@@ -1,4 +1,4 @@
-"""Observations compared with the predictions of a fitted model and its intervals: what a fit warns of.
+"""Warnings of a fit: observations compared with the predictions of the fitted model and its intervals.
 
 Under the model the values of one sensor in a run of times are Gaussian with a known covariance. Multiplied by the
 inverse of its Cholesky factor they are standardised errors, each of one value given those before it in the run,
@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
+from graphrf._base.warn import warn
 from graphrf.gp.time.covariance import Sensors, Separable
+from graphrf.gp.time.data import Grid
+from graphrf.gp.time.posterior import TimePosterior
+from graphrf.graph.graph import Graph
 
 _RUN = 64  # consecutive times in a run
 _FEW = 20  # values of a sensor, below which there is no warning of it
@@ -28,7 +33,7 @@ class Errors(NamedTuple):
 
 
 def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray) -> Errors:
-    """Errors of values given those of the same sensor before, in evenly spread runs of times.
+    """Errors of values given those of the same sensor before, in evenly spaced runs of times.
 
     `y` (T, n) is without its mean, and NaN in gaps.
     """
@@ -58,10 +63,10 @@ def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y
     return Errors(values, rows, shown)
 
 
-def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Warnings, in words with a place for nodes, and the sensors that each is about.
+def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Warnings, with a placeholder for nodes, and the sensors that each concerns.
 
-    `y` (T, n) are the values themselves, `given` (T,) the rows in which they were given.
+    `y` (T, n) are the values themselves, from `rows` (T,) of the data.
     """
     z = errors.values
     seen = ~np.isnan(z)
@@ -94,7 +99,7 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
         value = float(y[errors.rows[row], sensor])
         words = (
             "a few values dominate the variances, so that intervals are too wide for the others; the most extreme "
-            f"is {value:.6g} in row {int(given[errors.rows[row]])} at {{nodes}}: put NaN where such "
+            f"is {value:.6g} in row {int(rows[errors.rows[row]])} at {{nodes}}: put NaN where such "
             "values are errors"
         )
         yield words, (sensor,)
@@ -103,3 +108,25 @@ def concerns(errors: Errors, y: np.ndarray, given: np.ndarray) -> Iterator[tuple
     if 0 < stuck.size < y.shape[1]:
         words = "all values at {nodes} are the same: where these are stuck sensors, leave them out"
         yield words, tuple(stuck.tolist())
+
+
+def warn_of_misfit(posterior: TimePosterior, mean: float, grid: Grid, hours: np.ndarray, graph: Graph) -> None:
+    """Warn of all `diagnostics`, with the names of nodes; `hours` are all times of the data."""
+    covariance = posterior.covariance
+    with blas_threads(1):
+        errors = standardised_errors(covariance.model, covariance.sensors, grid.times, grid.values - mean)
+    for words, sensors in diagnostics(errors, grid.values, np.searchsorted(hours, grid.times)):
+        named = ", ".join(repr(graph.nodes[grid.nodes[i]]) for i in sensors[:5])
+        more = f" and {len(sensors) - 5} more" if len(sensors) > 5 else ""
+        warn(words.format(nodes=f"node{'s' if len(sensors) > 1 else ''} {named}{more}"))
+
+
+def warn_of_few_values(model: Separable, n_values: int, n_cells: int) -> None:
+    """Warn if a model was trained on fewer than five values for each hyperparameter."""
+    n_trained = 1 + sum(2 + len(part.kernel.trained) for part in model.parts)
+    if n_values < 5 * n_trained:
+        warn(
+            f"{n_trained} hyperparameters are trained on {n_values} values, of {n_cells} on the grid: these "
+            "depend on the starting values, and so do intervals; pass a `time_kernel` of fewer parts, or what is "
+            "known with optimize=False"
+        )

@@ -12,7 +12,7 @@ import numpy as np
 from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time import loops, riccati
-from graphrf.gp.time.kernels import StateSpace, Steps, TimeKernel, transitions
+from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
 from graphrf.gp.time.lanes import WIDTH
 
 
@@ -21,16 +21,16 @@ def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
-def conditioned(triangle: np.ndarray, gain: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def conditioned(triangle: np.ndarray, gain: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation too."""
     below = np.tril_indices(gain.shape[0])
     full = np.empty((gain.shape[0], *gain.shape))
     full[below] = full[below[::-1]] = triangle
-    return np.asarray(full - (gain * np.where(np.isfinite(spread), spread, 0.0))[:, None] * gain)
+    return np.asarray(full - (gain * np.where(np.isfinite(variance), variance, 0.0))[:, None] * gain)
 
 
 class Part(NamedTuple):
-    """(shared C + own I) x kernel: variances of what neighbours share, and of each sensor's own."""
+    """(shared C + own I) x kernel: variances along the graph, and of individual sensors."""
 
     kernel: TimeKernel
     shared: float
@@ -62,9 +62,9 @@ class Separable:
 
 
 class Sensors(NamedTuple):
-    r"""C among the sensors, and B, the covariance of what each has of its own, by common eigenvectors.
+    r"""C among the sensors, and B, the covariance of sensors' individual variation, by common eigenvectors.
 
-    B is the identity, or with a `bend` k > 0
+    B is the identity, or with a `own_correlation` k > 0
 
     .. math:: B \propto C (C + k m I)^{-1}
 
@@ -78,13 +78,13 @@ class Sensors(NamedTuple):
     own: np.ndarray  # eigenvalues of B
 
     @classmethod
-    def of(cls, matrix: np.ndarray, bend: float = 0.0) -> Sensors:
+    def of(cls, matrix: np.ndarray, own_correlation: float = 0.0) -> Sensors:
         matrix = 0.5 * (matrix + matrix.T)
         eigenvalues, vectors = np.linalg.eigh(matrix)
         eigenvalues = np.maximum(eigenvalues, 0.0)
         own = np.ones(eigenvalues.size)
-        if bend > 0:
-            own = eigenvalues / np.maximum(eigenvalues + bend * np.median(eigenvalues), 1e-300)
+        if own_correlation > 0:
+            own = eigenvalues / np.maximum(eigenvalues + own_correlation * np.median(eigenvalues), 1e-300)
             own /= own.mean()
         return cls(matrix, eigenvalues, vectors, own)
 
@@ -101,7 +101,7 @@ class Series:
     model: Separable
     eigenvalues: np.ndarray  # of C, (n,)
     own: np.ndarray  # eigenvalues of B
-    steps: Steps  # between the T times
+    steps: TimeSteps  # between the T times
     noise: np.ndarray  # (T,): variances of what is observed at each time; infinite where nothing is
     n_threads: int = 1
 
@@ -117,7 +117,7 @@ class Series:
     def scales(self) -> np.ndarray:
         """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
         n = self.eigenvalues.size
-        # Series beyond the n fill the last block and are not read.
+        # Further series fill the last block and are not read.
         padded = np.pad(np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0)
         return np.asarray(np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1]))
 
@@ -136,22 +136,22 @@ class Series:
 
     def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n_times = self.noise.size
-        gain, spread = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
-        predicted = self._predicted(slice(None), self.first, self.readout(block), gain, spread, 2)
-        return gain, spread, conditioned(predicted[(n_times - 1) % 2], gain[-1], spread[-1])
+        gain, variance = np.empty((n_times, self.space.low.size, WIDTH)), np.empty((n_times, WIDTH))
+        predicted = self._predicted(slice(None), self.first, self.readout(block), gain, variance, 2)
+        return gain, variance, conditioned(predicted[(n_times - 1) % 2], gain[-1], variance[-1])
 
     def _predicted(
-        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, spread: np.ndarray, kept: int
+        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, variance: np.ndarray, kept: int
     ) -> np.ndarray:
-        """Covariances that are predicted at the last `kept` of some times, given that at the first of them.
+        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i modulo `kept`.
 
-        They are triangles; that of the i-th time is at i modulo `kept`. `gain` and `spread` are filled.
+        `first` is that at the first time; `gain` and `variance` are filled.
         """
         phi, which, low, high = self.transitions
         predicted = np.empty((kept, *first.shape))
         riccati.gains(
             phi, which[part], low, high, self.space.stationary, first, h, self.noise[part], predicted, gain[part],
-            spread[part],
+            variance[part],
         )  # fmt: skip
         return predicted
 
@@ -177,10 +177,10 @@ class Series:
         out = np.empty_like(y)
 
         def of(block: int) -> None:
-            gain, spread, _ = self.gains[block]
+            gain, variance, _ = self.gains[block]
             e = self._block(y, block)
             loops.filtered(*self.transitions, self.readout(block), gain, e)
-            e /= spread[:, None]
+            e /= variance[:, None]
             loops.unfiltered(*self.transitions, self.readout(block), gain, e)
             part = out[..., block * WIDTH : (block + 1) * WIDTH]
             part[...] = e[..., : part.shape[2]]
@@ -198,8 +198,8 @@ class Series:
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
         """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p).
 
-        The covariances that filters predict are kept at the beginnings of sqrt(T) segments, and computed again for
-        one segment at a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
+        Filtered covariances are kept at the beginnings of sqrt(T) segments, and computed again for one segment at
+        a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
         """
         p, d, n_times = len(self.model.parts), self.space.low.size, self.noise.size
         length = int(np.ceil(np.sqrt(n_times)))
@@ -207,17 +207,17 @@ class Series:
 
         def of(block: int) -> tuple[int, np.ndarray]:
             h = self.readout(block)
-            gain, spread = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
-            begun = {0: self.first}
+            gain, variance = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
+            starts = {0: self.first}
             for start in range(0, n_times - length, length):
-                predicted = self._predicted(slice(start, start + length + 1), begun[start], h, gain, spread, 2)
-                begun[start + length] = predicted[length % 2].copy()
+                predicted = self._predicted(slice(start, start + length + 1), starts[start], h, gain, variance, 2)
+                starts[start + length] = predicted[length % 2].copy()
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
-            for start, first in reversed(begun.items()):
+            for start, first in reversed(starts.items()):
                 part = slice(start, start + length)
-                predicted = self._predicted(part, first, h, gain, spread, length)
+                predicted = self._predicted(part, first, h, gain, variance, length)
                 loops.smoothed(
-                    phi, which[part], low, high, h, gain[part], spread[part], predicted, self.space.readouts,
+                    phi, which[part], low, high, h, gain[part], variance[part], predicted, self.space.readouts,
                     later, result[part],
                 )  # fmt: skip
             return block * WIDTH, np.moveaxis(result, 3, 0)[: self.eigenvalues.size - block * WIDTH]
@@ -235,8 +235,8 @@ class GridCovariance:
     n_threads: int = 1
 
     @cached_property
-    def steps(self) -> Steps:
-        return Steps.of(self.times)
+    def steps(self) -> TimeSteps:
+        return TimeSteps.of(self.times)
 
     def series(self, noise: np.ndarray) -> Series:
         """The independent series, with noise variances for each time."""
@@ -248,10 +248,7 @@ class GridCovariance:
         return dataclasses.replace(self, times=times)
 
     def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and each row of weights: shape (rows, T, R, n).
-
-        The rows are by default a and b, the variances shared and own.
-        """
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b: (rows, T, R, n)."""
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)

@@ -1,4 +1,4 @@
-"""Signals on sensors and times as people have them: arrays with gaps, data frames, long form; times in hours."""
+"""Signals on sensors and times: arrays with gaps, data frames and long form; times in hours."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.model.answers import levels_of
 from graphrf.graph.alignment import Rows, labels_of, shown
 from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.tables import index_of
 
 _LARGEST = 1e140  # whose squares are safe in sums
 _NANOSECONDS = 3.6e12  # in an hour
@@ -45,7 +46,7 @@ class Clock(NamedTuple):
         return index if self.zone is None else index.tz_localize("UTC").tz_convert(self.zone)
 
     def times(self, hours: np.ndarray) -> np.ndarray:
-        """Hours as a user has them: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
+        """Times of hours: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
         if self.origin is None:
             return hours.copy()
         return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
@@ -64,6 +65,17 @@ class Columns(NamedTuple):
         if is_frame(values):
             return cls(nodes, values.index.name, levels_of(values.columns))
         return cls(nodes)
+
+    def frame(
+        self, values: np.ndarray, graph: Graph, positions: np.ndarray, clock: Clock, times: Any, hours: np.ndarray
+    ) -> Any:
+        """A data frame of values (t, q) at times, as they were given and in hours, with these titles."""
+        import pandas
+
+        is_index = hasattr(times, "rename") and hasattr(times, "nlevels")
+        index = times if is_index else clock.as_index(hours)
+        columns = index_of([graph.nodes[position] for position in positions.tolist()], self.nodes_titles)
+        return pandas.DataFrame(values, index=index.rename(self.times_title), columns=columns)
 
     def with_others(self, n_nodes: int) -> np.ndarray:
         """These nodes, and then all others of a graph."""
@@ -119,7 +131,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             "times",
             "must be given, a time for each row of Y (hours, or dates); a data frame has them in its index",
         )
-    array = np.asarray(checks.plain("Y", values))
+    array = np.asarray(checks.to_array_like("Y", values))
     if array.dtype.kind not in "biuf":
         raise checks.type_error(
             "Y",
@@ -133,8 +145,48 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
     return given_nodes(graph, nodes), times, array.astype(np.float64)
 
 
-def as_it_came(original: Any, values: np.ndarray) -> Any:
-    """Values (T, n) in the form of what a user gave: with the labels of a data frame or a DataArray."""
+def grid_arguments(graph: Graph, Y: Any, times: Any, y: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
+    """Positions, times and values of the arguments of `fit`."""
+    if y is None:
+        return as_grid(graph, Y, times, nodes)
+    if nodes is not None:
+        raise checks.value_error("nodes", "must be None in long form, fit(nodes, times, y)")
+    return long_form(graph, Y, times, y)
+
+
+def later_arguments(
+    graph: Graph, columns: Columns, Y: Any, times: Any, y: Any, nodes: Any
+) -> tuple[Any, Any, np.ndarray]:
+    """The grid of values given after `fit`: columns without labels are those of `fit`."""
+    if y is None and nodes is None and not has_labels(Y):
+        nodes = graph.positions(columns.nodes)
+        if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:
+            raise checks.value_error(
+                "Y",
+                f"must have {nodes.size} columns, those of `fit`, or come with their `nodes`, got shape "
+                f"{np.shape(Y)}",
+            )
+    return grid_arguments(graph, Y, times, y, nodes)
+
+
+def values_of_sensors(graph: Graph, sensors: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values (T, n) of nodes in the order of sensors; NaN for sensors without a column."""
+    known, present = np.isin(positions, sensors), np.isin(sensors, positions)
+    if not np.isnan(values[:, ~known]).all():
+        unknown = [graph.nodes[node] for node in positions[~known].tolist()]
+        raise checks.value_error(
+            "Y",
+            f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit again to add "
+            "sensors",
+        )
+    result = np.full((len(values), sensors.size), np.nan)
+    order = np.argsort(positions)
+    result[:, present] = values[:, order[np.searchsorted(positions, sensors[present], sorter=order)]]
+    return result
+
+
+def restore_type(original: Any, values: np.ndarray) -> Any:
+    """Values (T, n) with the type and labels of the original: an array, a data frame or a DataArray."""
     if is_frame(original):
         return type(original)(values, index=original.index, columns=original.columns)
     if _is_labelled(original):
@@ -143,7 +195,7 @@ def as_it_came(original: Any, values: np.ndarray) -> Any:
 
 
 def has_labels(values: Any) -> bool:
-    """True for data frames and arrays with named axes, whose labels say what belongs where."""
+    """True for data frames and arrays with named axes."""
     return is_frame(values) or _is_labelled(values)
 
 
@@ -244,7 +296,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     positions = given_nodes(graph, nodes)
     rows = Rows(positions.size, *labels_of(nodes), list)
     times, y = rows.taken("times", times), rows.taken("y", y)
-    values = np.asarray(checks.plain("y", y))
+    values = np.asarray(checks.to_array_like("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
     stamps, dates, _ = _read(times)
@@ -274,8 +326,8 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
 
 
 def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:
-    """The grid, once its shape, its times and its values are sound; empty rows and columns are dropped."""
-    require_sound(nodes, hours, values)
+    """The grid after `check_series`; empty rows and columns are dropped."""
+    check_series(nodes, hours, values)
     seen = ~np.isnan(values)
     if not seen.any():
         raise checks.value_error("Y", "must hold at least one value, got gaps only")
@@ -283,7 +335,7 @@ def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Gr
     return Grid(nodes[columns], hours[rows], values[np.ix_(rows, columns)])
 
 
-def require_sound(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
+def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
     """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and infinite values."""
     if values.shape != (hours.size, nodes.size):
         raise checks.value_error(

@@ -26,12 +26,11 @@ class ObservedCells:
 
     .. math:: \Lambda_{mm} z = -\Lambda_{mo} y, \qquad A^{-1} y = (\Lambda [y; z])_o.
 
-    Conjugate gradients find z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values given
-    the observed ones, lie between the noise and the largest conditional variance: few steps do for scattered gaps.
-    In long gaps the preconditioner is the covariance of the Matern processes of each sensor given all other
-    sensors, restricted to missing values, plus noise. Where most values are missing independently, it is the
-    covariance that a complete grid with noise N leaves, plus noise: N = s / rho at a time where a share rho was
-    observed,
+    Conjugate gradients compute z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values
+    given the observed ones, lie between the noise and the largest conditional variance: few steps suffice for
+    scattered gaps. In long gaps the preconditioner is the covariance of the Matern processes of each sensor given
+    all other sensors, restricted to missing values, plus noise. Where most values are missing independently, it is
+    the covariance of a complete grid with noise N = s / rho, rho the observed fraction at a time:
 
     .. math:: P = (N - N (K + N)^{-1} N)_{mm} + s I.
 
@@ -61,12 +60,11 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """A^-1 y for y (T, R, n), which is not used in gaps.
+        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused in gaps.
 
-        Returns Lambda [y; z], shape (T, R, n); [y; z], where `start` (T, R, n) has first guesses of z; and how it
-        went. The first is A^-1 y where something was observed, and in gaps what remains of the equations for z:
-        products of both with covariances give z back, however loose the solve. At times without observation
-        both are 0.
+        The first is A^-1 y where something was observed, and the residual of the equations for z in gaps, so that
+        products with covariances return z however loose the solve. Both are 0 at times without observation.
+        `start` has first guesses of z.
         """
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
@@ -74,17 +72,17 @@ class ObservedCells:
         n_columns = y.shape[1]
         if start is not None:
             filled += np.where(self.missing[:, None], start, 0.0)
-        right = -self._gathered(self.complete(np.where(self.mask[:, None], y, 0.0)))
-        rest = right if start is None else -self._gathered(self.complete(filled))
+        right = -self._in_cells(self.complete(np.where(self.mask[:, None], y, 0.0)))
+        rest = right if start is None else -self._in_cells(self.complete(filled))
         scale = float(np.linalg.norm(right)) / max(float(np.linalg.norm(rest)), 1e-300)
         tol = self.tol if tol is None else tol
 
         def product(x: np.ndarray) -> np.ndarray:
-            return self._gathered(self.complete(self._spread(x)))
+            return self._in_cells(self.complete(self._on_grid(x)))
 
         solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=1000)
         solution = solver.solve_to(rest, min(0.5, tol * scale))
-        filled += self._spread(solution.value.reshape(-1, n_columns))
+        filled += self._on_grid(solution.value.reshape(-1, n_columns))
         return self.complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
 
     @cached_property
@@ -126,13 +124,13 @@ class ObservedCells:
             return x.copy()
         if self.scattered:
             series, wide = self._thinned
-            grid = wide * self._spread(x)
-            return self._gathered(grid - wide * self._turned_solve(series, grid)) + noise * x
+            grid = wide * self._on_grid(x)
+            return self._in_cells(grid - wide * self._turned_solve(series, grid)) + noise * x
         covariance, variances = self._quick
         if not len(variances):
             return x.copy()
-        along = covariance.along_time(self._spread(x), np.eye(len(variances)))
-        return self._gathered(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
+        along = covariance.along_time(self._on_grid(x), np.eye(len(variances)))
+        return self._in_cells(np.einsum("ptrn,pn->trn", along, variances)) + noise * x
 
     def complete(self, y: np.ndarray) -> np.ndarray:
         """Lambda y for y (T, R, n); 0 at times without observation."""
@@ -145,10 +143,10 @@ class ObservedCells:
         vectors = self.covariance.sensors.vectors
         return turned(series.solve(turned(y, vectors)), vectors.T)
 
-    def _gathered(self, grid: np.ndarray) -> np.ndarray:
+    def _in_cells(self, grid: np.ndarray) -> np.ndarray:
         return np.moveaxis(grid, 1, 2)[self.missing]
 
-    def _spread(self, cells: np.ndarray) -> np.ndarray:
+    def _on_grid(self, cells: np.ndarray) -> np.ndarray:
         grid = np.zeros((*self.mask.shape, cells.shape[1]))
         grid[self.missing] = cells
         return np.ascontiguousarray(np.moveaxis(grid, 2, 1))

@@ -1,4 +1,4 @@
-"""Covariances among nodes: graph kernels that a fit compares, and what the signal shows of sensors beside them."""
+"""Covariances among nodes: compared graph kernels, and covariances learned from the signal of sensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.gp.model.settings import AUTO, KERNELS
-from graphrf.graph.graph import Graph
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.time.posterior import QueriedNodes
+from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.kernels.named import Diffusion, Matern
@@ -21,12 +23,12 @@ from graphrf.operators.series.apply import kernel_block, kernel_blocks, kernel_d
 _LARGEST_DENSE = 1_200
 # Of the series, relative to the largest value of a kernel's spectrum.
 _TOL = 1e-8
-# What is added to C's diagonal, as a share of its mean, where nodes are predicted from sensors.
+# The ridge on C's diagonal, relative to its mean, where nodes are predicted from sensors.
 _RIDGE = 0.05
 
 
 def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
-    """The kernels that `kernel` stands for: one that is given, or several lengthscales of what is named."""
+    """The kernels of the setting `kernel`: a Kernel itself, or several lengthscales of a name."""
     if isinstance(kernel, Kernel):
         return [kernel]
     name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
@@ -50,11 +52,11 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
 class GraphCovariance:
     """C: a graph kernel with mean variance 1 over all nodes, by blocks of any nodes.
 
-    The spectrum of the Laplacian is decomposed once where the graph is small enough, else blocks are sums of
-    Chebyshev series, whose products several kernels share.
+    The Laplacian is decomposed once where the graph is small enough; else blocks are Chebyshev series, whose
+    products several kernels share.
     """
 
-    bend = 0.0  # what nodes have of their own is independent
+    own_correlation = 0.0  # individual variation is independent
 
     def __init__(self, graph: Graph, seed: int) -> None:
         self._graph = graph
@@ -86,8 +88,8 @@ class GraphCovariance:
         result: dict[Kernel, np.ndarray] = {}
         for laplacian in {kernel.laplacian: None for kernel in kernels}:
             some = [kernel for kernel in kernels if kernel.laplacian == laplacian]
-            found = kernel_blocks(self._graph, some, nodes, nodes, tol=_TOL)
-            result |= {kernel: block / self._mean(kernel) for kernel, block in zip(some, found, strict=True)}
+            computed = kernel_blocks(self._graph, some, nodes, nodes, tol=_TOL)
+            result |= {kernel: block / self._mean(kernel) for kernel, block in zip(some, computed, strict=True)}
         return result
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
@@ -109,7 +111,7 @@ class GraphCovariance:
         return kernel.spectrum(eigenvalues, scale), vectors
 
     def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a key, made once while it is among the last: forecasts ask for the same nodes again."""
+        """The array of a key, kept while it is among the last: forecasts often need the same nodes."""
         if key in self._kept:
             return self._kept[key]
         result = made()
@@ -134,28 +136,25 @@ def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
 
 
 class LearnedCovariance(GraphCovariance):
-    r"""C (1 - w) + E w among sensors, for a graph kernel C and a covariance E of what was observed.
+    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical covariance E, `matrix` (n, n).
 
-    Other nodes inherit E by the graph's own prediction of them from the sensors,
+    Other nodes inherit E by the graph's prediction of them from the sensors,
 
     .. math:: f_u = W_u f_S + r_u, \quad W = C_{US} (C_{SS} + \delta I)^{-1},
 
     whose error r has the covariance that C gives it: a covariance function on all nodes, and C itself if E is C
-    and delta is 0. A sensor's row of W is that of the identity.
-
-    `share` is w, from 0 to 1, `matrix` is E, shape (n, n), and `bend` that of what sensors have of their own, see
-    `graphrf.gp.time.covariance.Sensors`.
+    and delta is 0. A sensor's row of W is that of the identity. `weight` is w, `own_correlation` as in `Sensors`.
 
     Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian alternative to
     Kriging".
     """
 
     def __init__(
-        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, share: float, bend: float,
+        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, weight: float, own_correlation: float,
         matrix: np.ndarray,
     ) -> None:  # fmt: skip
         self.graph, self.kernel, self.sensors = graph, kernel, sensors
-        self.share, self.bend, self.matrix = share, bend, matrix
+        self.weight, self.own_correlation, self.matrix = weight, own_correlation, matrix
 
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The covariance between nodes, shape (rows, columns)."""
@@ -170,7 +169,7 @@ class LearnedCovariance(GraphCovariance):
             a, b = left[new], right[other]
             error = near[np.ix_(new, other)] - a @ from_sensors.T - to_sensors @ b.T + a @ self._near @ b.T
             inherited[np.ix_(new, other)] += error
-        return np.asarray((1.0 - self.share) * near + self.share * inherited)
+        return np.asarray((1.0 - self.weight) * near + self.weight * inherited)
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
         """The variances of nodes."""
@@ -182,7 +181,7 @@ class LearnedCovariance(GraphCovariance):
                 "qn,qn->q", a, self.graph.block(kernel, nodes[new], self.sensors)
             )
             inherited[new] += np.einsum("qn,qn->q", a @ self._near, a)
-        return np.asarray((1.0 - self.share) * near + self.share * inherited)
+        return np.asarray((1.0 - self.weight) * near + self.weight * inherited)
 
     @cached_property
     def _near(self) -> np.ndarray:
@@ -210,6 +209,30 @@ class LearnedCovariance(GraphCovariance):
         if new.size:
             result[new] = self.graph.block(self.kernel, nodes[new], self.sensors) @ self._inverse
         return result
+
+
+def distinct_places(
+    graph: Graph, covariance: GraphCovariance, kernel: Kernel, sensors: np.ndarray, nodes: Any, hours: np.ndarray,
+    purpose: str,
+) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Distinct places and hours for "means", "variances" or "draws", and which each column and row is."""
+    positions, columns = np.unique(given_nodes(graph, nodes), return_inverse=True)
+    if positions.size == 0 or hours.size == 0:
+        raise checks.value_error("nodes", "and `times` must not be empty")
+    distinct, rows = np.unique(hours, return_inverse=True)
+    if purpose == "draws" and positions.size > LARGEST_JOINT:
+        raise checks.value_error(
+            "nodes", f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got {positions.size}"
+        )
+    sensor = np.full(graph.n_nodes, -1)
+    sensor[sensors] = np.arange(sensors.size)
+    among = np.zeros(positions.size)
+    if purpose == "variances":
+        among = covariance.diagonal(kernel, positions)
+    elif purpose == "draws":
+        among = covariance.block(kernel, positions, positions)
+    places = QueriedNodes(covariance.block(kernel, positions, sensors), among, sensor[positions])
+    return places, columns, distinct, rows
 
 
 Blocks = Callable[[Kernel], np.ndarray]

@@ -17,9 +17,8 @@ from graphrf._base import checks
 class TimeKernel:
     """A stationary covariance function k of time with k(0) = 1, as a state-space model.
 
-    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] =
-    `transition(h)` x(t); the process is the sum of the states that `readout()` marks, so that
-    k(h) = e^T transition(h) stationary e.
+    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] = `transition(h)`
+    x(t); the process is the sum of the states that `readout()` marks: k(h) = e^T transition(h) stationary e.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()
@@ -74,11 +73,6 @@ class MaternTime(TimeKernel):
         Hours.
     nu : {0.5, 1.5, 2.5}
 
-    Raises
-    ------
-    ValueError, TypeError
-        For other values.
-
     Examples
     --------
     >>> from graphrf.gp.time import MaternTime
@@ -125,7 +119,7 @@ class MaternTime(TimeKernel):
 
 @dataclass(frozen=True)
 class PeriodicTime(TimeKernel):
-    r"""A profile that repeats with a period, and forgets itself slowly.
+    r"""A profile that repeats with a period, and changes slowly.
 
     .. math:: k(h) = e^{-h/\delta} \sum_{j=1}^J q_j \cos(2\pi j h/p), \quad q_j \propto I_j(\ell^{-2}),
 
@@ -141,11 +135,6 @@ class PeriodicTime(TimeKernel):
         ell, without unit: small values make rough profiles.
     harmonics : int
         J, from 1 to 50.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For other values.
 
     Examples
     --------
@@ -216,14 +205,14 @@ class ConstantTime(TimeKernel):
         return np.ones((np.size(hours), 1, 1))
 
 
-class Steps(NamedTuple):
+class TimeSteps(NamedTuple):
     """Times as the steps between them: distinct ones, and which each is (the first entry is not used)."""
 
     lengths: np.ndarray
     which: np.ndarray
 
     @classmethod
-    def of(cls, times: np.ndarray) -> Steps:
+    def of(cls, times: np.ndarray) -> TimeSteps:
         """Steps between increasing times in hours; lengths that differ by rounding only are one."""
         steps = np.diff(times)
         # Rounding of the times themselves, so that equal steps of a long axis stay one.

@@ -82,12 +82,12 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
+def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
     """Fill `out` (T, p, p, 8): covariances of what p kernels contribute, given all observations.
 
-    By the recursion of Bryson and Frazier for the information Q that later observations hold:
-    Q <- h h^T / S + (I - g h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi. `q` (d, d, 8)
-    is that of what is observed after these times, and becomes that before them.
+    The recursion of Bryson and Frazier for the information Q that later observations hold: Q <- h h^T / S + (I - g
+    h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi. `q` (d, d, 8) is that of observations
+    after these times, and becomes that before them.
     """
     d, p = low.size, readouts.shape[0]
     scratch = np.zeros((d, d, WIDTH))
@@ -95,10 +95,10 @@ def smoothed(phi, which, low, high, h, gain, spread, predicted, readouts, q, out
     gqg = np.zeros(WIDTH)
     left = np.zeros((p, d, WIDTH))
     right = np.zeros((p, d, WIDTH))
-    for t in range(spread.shape[0] - 1, -1, -1):
-        if spread[t, 0] != np.inf:
+    for t in range(variance.shape[0] - 1, -1, -1):
+        if variance[t, 0] != np.inf:
             for m in range(WIDTH):
-                gqg[m] = 1.0 / spread[t, m]
+                gqg[m] = 1.0 / variance[t, m]
             for i in range(d):
                 for m in range(WIDTH):
                     qg[i, m] = 0.0
@@ -199,7 +199,7 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
 def simulated(phi, which, root, first, low, high, readout, normals, out):  # type: ignore[no-untyped-def]
     """out (T, c) <- draws of one process from normal numbers (T, d, c).
 
-    `root` (u, d, d) times normal numbers is what a step adds, `first` (d, d) those of the first time.
+    `root` (u, d, d) times normal numbers is the innovation of a step, `first` (d, d) that of the first time.
     """
     n_times, d, width = normals.shape
     x = np.zeros((d, width))

@@ -1,4 +1,4 @@
-"""Filters that go on as observations come, and forecasts from where they stand, without partly observed times."""
+"""Filters that continue with new observations, and their forecasts, without partly observed times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from graphrf.gp.time.lanes import WIDTH
 
 @dataclass(frozen=True)
 class Filter:
-    """The states of all series given what was observed until a time.
-
-    A step costs O(n d^2), whatever came before.
-    """
+    """The states of all series given all observations until a time; a step costs O(n d^2)."""
 
     series: Series
     time: float  # of the last observation, in hours
@@ -38,26 +35,26 @@ class Filter:
         padded = np.zeros((times.size, self.series.n_blocks * WIDTH))
         padded[:, : y.shape[1]] = y
         means, covariances = np.empty_like(self.means), np.empty_like(self.covariances)
-        gain, spread = np.empty((times.size, d, WIDTH)), np.empty((times.size, WIDTH))
+        gain, variance = np.empty((times.size, d, WIDTH)), np.empty((times.size, WIDTH))
         for block, (x, v) in enumerate(zip(self.means, self.covariances, strict=True)):
             h = self.series.readout(block)
             predicted = np.einsum("ij,jkm,lk->ilm", phi[0], v - stationary, phi[0], optimize=True) + stationary
             kept = np.empty((2, d * (d + 1) // 2, WIDTH))
             riccati.gains(
                 phi, np.arange(times.size), space.low, space.high, space.stationary, predicted[np.tril_indices(d)],
-                h, np.full(times.size, model.noise), kept, gain, spread,
+                h, np.full(times.size, model.noise), kept, gain, variance,
             )  # fmt: skip
             for t, row in enumerate(padded[:, block * WIDTH : (block + 1) * WIDTH]):
                 x = phi[t] @ x
                 x += gain[t] * (row - (h * x).sum(axis=0))
             means[block] = x
-            covariances[block] = conditioned(kept[(times.size - 1) % 2], gain[-1], spread[-1])
+            covariances[block] = conditioned(kept[(times.size - 1) % 2], gain[-1], variance[-1])
         return Filter(self.series, float(times[-1]), means, covariances)
 
     def ahead(self, times: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances at times from the last on, of sums of the series' parts; shape (t, q) each.
+        """Means and variances, (t, q), of sums of unit-variance parts at times from the last on.
 
-        `coefficients` (p, q, n) belong to parts of unit variance.
+        `coefficients` (p, q, n) weight the parts.
         """
         space = self.series.space
         readouts, n = space.readouts, coefficients.shape[2]
@@ -70,7 +67,7 @@ class Filter:
                 left = readouts @ step
                 parts = left @ self.means[block][:, : own.shape[2]]
                 mean[t] += np.einsum("pqm,pm->q", own, parts)
-                spread = np.einsum("ai,ijm,bj->abm", left, less[..., : own.shape[2]], left, optimize=True)
-                spread += (readouts @ space.stationary @ readouts.T)[:, :, None]
-                variance[t] += np.einsum("aqm,abm,bqm->q", own, spread, own, optimize=True)
+                covariance = np.einsum("ai,ijm,bj->abm", left, less[..., : own.shape[2]], left, optimize=True)
+                covariance += (readouts @ space.stationary @ readouts.T)[:, :, None]
+                variance[t] += np.einsum("aqm,abm,bqm->q", own, covariance, own, optimize=True)
         return mean, variance

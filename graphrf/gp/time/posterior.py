@@ -12,15 +12,16 @@ from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.mixture import LEAST_DRAWS
+from graphrf.gp.time import loops
 from graphrf.gp.time.covariance import GridCovariance, turned
-from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
+from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
 from graphrf.gp.time.online import Filter
 from graphrf.operators.solvers import Solution
 
 
-class Places(NamedTuple):
-    """Queried nodes as the sensors see them."""
+class QueriedNodes(NamedTuple):
+    """Queried nodes by their covariances with sensors."""
 
     covariance: np.ndarray  # C between queried nodes and sensors, (q, n)
     among: np.ndarray  # C among them, (q, q), or (q,) its diagonal where no joint draws are wanted
@@ -36,16 +37,15 @@ class _Projection(NamedTuple):
 
 @dataclass(eq=False)
 class TimePosterior:
-    r"""f given y at the observed cells of a grid, hyperparameters known and the mean taken off.
+    """f given y at the observed cells of a grid, for known hyperparameters and a mean of 0.
 
-    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with
-    alpha = A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all
-    sensors or none, variances are exact, by the smoother of each series. Else they are means of squared errors
-    of draws (Matheron's rule: a draw of f and y from the prior, whose error f - E[f | y] has the distribution of
-    the posterior's), with what no sensor determines added exactly.
+    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with alpha =
+    A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all sensors or
+    none, variances are exact, by the smoother of each series. Else they are means of squared errors of draws
+    (Matheron's rule), with what no sensor determines added exactly.
 
     `before` is the posterior given the first of these times only, from which filters and conjugate gradients go
-    on. It is not kept.
+    on.
     """
 
     cells: ObservedCells
@@ -61,7 +61,7 @@ class TimePosterior:
         return self.cells.covariance
 
     def __post_init__(self) -> None:
-        """Takes from the posterior before what this one goes on from, and lets it go."""
+        """Start from the states or the solution of the earlier posterior, without keeping it."""
         before, self.before = self.before, None
         if before is not None and self.cells.whole and before.states is not None:
             new = slice(before.covariance.times.size, None)
@@ -78,7 +78,7 @@ class TimePosterior:
 
     @cached_property
     def solution(self) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """alpha (T, n), y with its gaps filled, and how they were found."""
+        """alpha (T, n), y with its gaps filled, and the outcome of the solve."""
         start = None if self._start is None else self._start[:, None]
         value, filled, solution = self.cells.solve(self.y[:, None], start=start)
         return value[:, 0], filled[:, 0], solution
@@ -99,14 +99,14 @@ class TimePosterior:
             return None
         return self.states.ahead(times, projection.coefficients)
 
-    def means(self, places: Places, times: np.ndarray) -> np.ndarray:
+    def means(self, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Posterior means at increasing times, shape (t, q)."""
         ahead = self._ahead(self._projection(places), times)
         if ahead is not None:
             return ahead[0]
         return self._weighted(self.solution[0][:, None], places, times)[:, 0]
 
-    def variances(self, places: Places, times: np.ndarray) -> np.ndarray:
+    def variances(self, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Posterior variances of f, shape (t, q)."""
         projection = self._projection(places)
         remainder = projection.remainder
@@ -117,17 +117,17 @@ class TimePosterior:
         exact = self._smoothed(projection, times)
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
-    def _with_gaps(self, exact: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
-        r"""Variances of what sensors determine, where `exact` (t, q) are those that a grid without gaps leaves.
+    def _with_gaps(self, exact: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
+        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without gaps.
 
-        By the law of total variance, conditional on missing values z: elsewhere on all of them, at a gap i on all
-        others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
+        By the law of total variance they are conditional on missing values z: on all of them, but at a gap i on
+        all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
 
         .. math:: \mathrm{var}(f_i) = \Lambda_{ii}^{-1} - s + \mathrm{var}(\mathrm E[y_i \mid z_{-i}]), \quad
                   \mathrm E[y_i \mid z_{-i}] = z_i - (\Lambda [y; z])_i / \Lambda_{ii}.
 
-        Draws of z are for the last term only, and the smaller its share of a variance, the fewer of them do (Sidén
-        et al. 2018, "Efficient Covariance Approximations for Large Sparse Precision Matrices").
+        Draws of z serve the last term only, and the smaller it is, the fewer are needed (Sidén et al. 2018,
+        "Efficient Covariance Approximations for Large Sparse Precision Matrices").
         """
         model, cells, own_times = self.covariance.model, self.cells, self.covariance.times
         row = np.minimum(np.searchsorted(own_times, times), own_times.size - 1)
@@ -151,14 +151,16 @@ class TimePosterior:
             errors[at, :, of] = off[here] - moved[here] / inverse[:, None]
             squares += (errors**2).sum(axis=1)
             done += count
-            found = squares / done
+            result = squares / done
             # The draws' share of variances, for each node the mean over its times, weighted by what draws add.
-            share = (found**2 / np.maximum(exact + found, tiny)).sum(axis=0) / np.maximum(found.sum(axis=0), tiny)
+            share = (result**2 / np.maximum(exact + result, tiny)).sum(axis=0) / np.maximum(
+                result.sum(axis=0), tiny
+            )
             if done >= max(LEAST_DRAWS, self.n_draws * float(share.max()) ** 2):
                 break
-        return np.asarray(exact + found)
+        return np.asarray(exact + result)
 
-    def draws(self, places: Places, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
+    def draws(self, places: QueriedNodes, times: np.ndarray, n_draws: int, seed: int) -> np.ndarray:
         """Joint draws of f, shape (n_draws, t, q); `places.among` must be a matrix."""
         projection = self._projection(places)
         mean = self.means(places, times)
@@ -186,7 +188,7 @@ class TimePosterior:
 
     # -- pieces ------------------------------------------------------------------------------------
 
-    def _weighted(self, alpha: np.ndarray, places: Places, times: np.ndarray) -> np.ndarray:
+    def _weighted(self, alpha: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
         """Cross-covariances of queries and grid times alpha (T, R, n): shape (t, R, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
         wide = np.zeros((grid.size, *alpha.shape[1:]))
@@ -199,7 +201,7 @@ class TimePosterior:
         result[..., known] += turned(own, sensors.own_matrix[:, chosen]) if bent else own[..., chosen]
         return np.asarray(result)
 
-    def _projection(self, places: Places) -> _Projection:
+    def _projection(self, places: QueriedNodes) -> _Projection:
         model, sensors = self.covariance.model, self.covariance.sensors
         known = np.flatnonzero(places.sensor >= 0)
         turned = places.covariance @ sensors.vectors
@@ -263,7 +265,12 @@ class TimePosterior:
         return parts, f + np.sqrt(model.noise) * rng.standard_normal(f.shape)
 
     def _errors(
-        self, projection: _Projection, places: Places, times: np.ndarray, count: int, rng: np.random.Generator
+        self,
+        projection: _Projection,
+        places: QueriedNodes,
+        times: np.ndarray,
+        count: int,
+        rng: np.random.Generator,
     ) -> np.ndarray:
         """Draws of f - E[f | y], but for what no sensor determines: shape (t, count, q)."""
         grid, of_grid, of_query = _united(self.covariance.times, times)
@@ -271,8 +278,8 @@ class TimePosterior:
         value, _, solution = self.cells.solve(y)
         check_converged(solution, self.cells.tol)
         truth = np.zeros((times.size, count, places.sensor.size))
-        for own, part in zip(projection.coefficients, parts, strict=True):
-            truth += turned(part[of_query], own.T)
+        for each, part in zip(projection.coefficients, parts, strict=True):
+            truth += turned(part[of_query], each.T)
         return truth - self._weighted(value, places, times)
 
 
@@ -290,3 +297,23 @@ def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """The times of both, increasing, and where those of each stand."""
     grid, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     return grid, places[: first.size], places[first.size :]
+
+
+def process_draws(kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d n_columns)."""
+    space = StateSpace.of((kernel,))
+    phi = transitions((kernel,), steps.lengths)
+    noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)
+    normals = rng.standard_normal((steps.which.size, space.low.size, n_columns))
+    out = np.empty((steps.which.size, n_columns))
+    loops.simulated(
+        phi, steps.which, _root(noise), _root(space.stationary[None])[0], space.low, space.high,
+        space.readouts[0], normals, out,
+    )  # fmt: skip
+    return out
+
+
+def _root(covariances: np.ndarray) -> np.ndarray:
+    """A symmetric root of each positive semidefinite matrix, which keeps its blocks."""
+    values, vectors = np.linalg.eigh(0.5 * (covariances + np.swapaxes(covariances, 1, 2)))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2))

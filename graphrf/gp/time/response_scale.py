@@ -15,15 +15,10 @@ _NODES = 33
 
 
 class ResponseScale(NamedTuple):
-    r"""A monotone transform T, of which z = T(y) is modelled as normal.
+    """A monotone transform T, of which z = T(y) is modelled as normal; the identity without `name`.
 
-    Attributes
-    ----------
-    name : str or None
-        None: the identity.
-    exponent : float
-        lambda of Yeo and Johnson's transform, by maximum likelihood of all values as independent ones; at least 0
-        and at most 2, outside of which T has an end, and means of y need not exist.
+    `exponent` is lambda of Yeo and Johnson's transform, the most likely for independent values, within [0, 2]:
+    outside T is bounded on one side, and means of y need not exist.
     """
 
     name: str | None = None
@@ -31,13 +26,7 @@ class ResponseScale(NamedTuple):
 
     @classmethod
     def of(cls, name: str | None, values: np.ndarray) -> ResponseScale:
-        """The transform for some values, which may be NaN.
-
-        Raises
-        ------
-        ValueError
-            For values outside of the transform's domain.
-        """
+        """The transform for some values, which may be NaN; ValueError for values outside of its domain."""
         cls(name)._check(values)
         if name != "yeo-johnson":
             return cls(name)
@@ -87,10 +76,10 @@ class ResponseScale(NamedTuple):
         return int(self.name == "yeo-johnson")
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """log T'(y), which a density of z adds to be one of y.
+        """log T'(y), by which log densities of y and z differ.
 
-        Of square roots it is at most that of the least positive reading: a reading of 0 is one below what can be
-        measured, and the infinite slope there says nothing of the scale.
+        The slope of a square root is at most that at the least positive reading: a reading of 0 is one below the
+        limit of measurement, and says nothing of the scale.
         """
         if self.name is None:
             return np.zeros(np.shape(y))
@@ -107,12 +96,12 @@ class ResponseScale(NamedTuple):
             return mean, variance
         nodes, weights = hermegauss(_NODES)
         weights = weights / weights.sum()
-        found = np.empty((2, *mean.shape))
-        for row, (centre, spread) in enumerate(zip(mean, np.sqrt(variance), strict=True)):
-            y = self.back(centre[:, None] + spread[:, None] * nodes)
-            found[0, row] = y @ weights
-            found[1, row] = np.square(y - found[0, row][:, None]) @ weights
-        return found[0], found[1]
+        result = np.empty((2, *mean.shape))
+        for row, (centre, std) in enumerate(zip(mean, np.sqrt(variance), strict=True)):
+            y = self.back(centre[:, None] + std[:, None] * nodes)
+            result[0, row] = y @ weights
+            result[1, row] = np.square(y - result[0, row][:, None]) @ weights
+        return result[0], result[1]
 
     def _check(self, values: np.ndarray) -> None:
         least = float(np.nanmin(values, initial=np.inf))

@@ -124,8 +124,8 @@ def _advanced(v, gain, minus, phi, high, stationary, rows, mixed, new):  # type:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain, spread):  # type: ignore[no-untyped-def]
-    """Fill `covariances` V, `gain` g (T, d, 8) and `spread` S (T, 8); an infinite s_t observes nothing.
+def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain, variance):  # type: ignore[no-untyped-def]
+    """Fill `covariances` V, `gain` g (T, d, 8) and `variance` S (T, 8); an infinite s_t observes nothing.
 
     V are triangles (kept, d (d + 1) / 2, 8), those of the last times if these are fewer than all; `first` is V at
     the first time.
@@ -140,8 +140,8 @@ def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain,
             old = covariances[(t - 1) % kept]
             _advanced(old, across, minus, phi[which[t]], high, stationary, rows, mixed, v)
         times(v, h, across)
-        store(spread, (t,), fma(noise[t], 1.0, dot(h, across, 1.0)))
+        store(variance, (t,), fma(noise[t], 1.0, dot(h, across, 1.0)))
         for m in range(WIDTH):
             for i in range(d):
-                gain[t, i, m] = across[i, m] / spread[t, m]
+                gain[t, i, m] = across[i, m] / variance[t, m]
                 minus[i, m] = -gain[t, i, m]

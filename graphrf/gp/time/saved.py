@@ -17,6 +17,7 @@ from graphrf.gp.time.data import Clock, Columns, Grid, checked_grid
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
 from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime
 from graphrf.gp.time.response_scale import TRANSFORMS, ResponseScale
+from graphrf.gp.time.training.start import checked_settings
 from graphrf.graph.disk.folder import decoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
@@ -34,7 +35,7 @@ class SavedTime(Saved):
         for part in self.parts_:
             if _KERNELS.get(type(part.kernel).__name__) is not type(part.kernel):
                 raise checks.type_error(
-                    "time_kernel", f"must be graphrf's own to be saved, got {checks.describe(part.kernel)}"
+                    "time_kernel", f"must be a kernel of graphrf to be saved, got {checks.describe(part.kernel)}"
                 )
         value = self.log_marginal_likelihood_
         arrays = {**self._grid._asdict(), "given": self._hours, "columns": self._columns.nodes}
@@ -52,9 +53,9 @@ class SavedTime(Saved):
             "clock": list(self._clock),
             "axes": [
                 title_of(self._columns.times_title),
-                [title_of(own) for own in self._columns.nodes_titles or ()],
+                [title_of(each) for each in self._columns.nodes_titles or ()],
             ],
-            "learned": [self.learned_, self._covariance.bend],
+            "learned": [self.learned_, self._covariance.own_correlation],
         }
         return record, arrays
 
@@ -72,7 +73,7 @@ class SavedTime(Saved):
         hours = _hours("given", arrays)
         made: Any = cls
         loaded = made(graph, kernel, parts, **{name: decoded(record["settings"][name]) for name in _PLAIN})
-        loaded._checked()
+        checked_settings(loaded)
         covariance = _covariance(GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays)
         trained = checks.flag("trained", trained)
         loaded._scale = _scale(*record["scale"])
@@ -120,12 +121,12 @@ def _columns(nodes: np.ndarray, grid: Grid, n_nodes: int, times_title: Any, node
 def _covariance(
     graph: GraphCovariance, kernel: Kernel, nodes: np.ndarray, learned: Any, arrays: Mapping[str, np.ndarray]
 ) -> GraphCovariance:
-    """The graph's, or with a share of the one that was learned."""
-    share, bend = learned
-    share, bend = checks.number("learned", share, low=0, high=1), checks.number("bend", bend, low=0)
-    if share == 0:
+    """The graph's covariance, or its mixture with a learned one."""
+    weight = checks.number("learned", learned[0], low=0, high=1)
+    own_correlation = checks.number("own_correlation", learned[1], low=0)
+    if weight == 0:
         return graph
     matrix = checks.finite("covariance", arrays["covariance"])
     if matrix.shape != (nodes.size, nodes.size):
         raise ValueError("its covariance is not that of its sensors")
-    return LearnedCovariance(graph, kernel, nodes, share, bend, matrix)
+    return LearnedCovariance(graph, kernel, nodes, weight, own_correlation, matrix)

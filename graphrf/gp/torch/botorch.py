@@ -35,7 +35,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 
 @dataclass(frozen=True)
 class _Imagined:
-    """Observations that a model is conditioned on and its regressor is not."""
+    """Hypothetical observations that condition a model, but not its regressor."""
 
     nodes: np.ndarray  # (*b, n), without the batch axes of several sets of values for the same nodes
     values: Tensor  # (*b', n, outputs)
@@ -43,26 +43,14 @@ class _Imagined:
 
 
 class GraphGPModel(FantasizeMixin, Model):
-    r"""The posterior of a fitted `GraphGPRegressor`, where BoTorch expects a model.
+    r"""The posterior of a fitted `GraphGPRegressor` as a BoTorch model.
 
     .. math:: p(f(X_b) \mid y) = N(m_{X_b}, \Sigma_{X_b X_b}) \quad \text{for each batch } X_b \text{ of q nodes}.
 
-    Candidates are node positions, so acquisition functions are maximised by `optimize_acqf_discrete`; gradients
-    in positions do not exist. Acquisition functions that need a posterior work (`LogExpectedImprovement`,
-    `qLogNoisyExpectedImprovement`), and those that condition on imagined observations (`qKnowledgeGradient`,
-    `qJointEntropySearch`) or draw functions (`PathwiseThompsonSampling`). Refit the regressor when observations
-    come.
-
-    Parameters
-    ----------
-    regressor : GraphGPRegressor
-        Fitted. Not copied. Where its predictions are averaged over hyperparameters, the model is the normal
-        distribution with the mean and covariance of the average. With another likelihood than the Gaussian, f is
-        the latent function (of counts, the log rate).
-
-    Raises
-    ------
-    TypeError, sklearn.exceptions.NotFittedError
+    Candidates are node positions, so acquisition functions are maximised by `optimize_acqf_discrete`; there are no
+    gradients in positions. Acquisition functions that need a posterior work (`LogExpectedImprovement`,
+    `qLogNoisyExpectedImprovement`), and those that condition on hypothetical observations (`qKnowledgeGradient`,
+    `qJointEntropySearch`) or draw functions (`PathwiseThompsonSampling`). Refit the regressor to new observations.
 
     Examples
     --------
@@ -76,6 +64,12 @@ class GraphGPModel(FantasizeMixin, Model):
     >>> best, _ = optimize_acqf_discrete(LogExpectedImprovement(model, best_f=1.0), q=1, choices=nodes)
     >>> int(best) in range(6)
     True
+
+    Parameters
+    ----------
+    regressor : GraphGPRegressor
+        Fitted; not copied. The model is the normal distribution with the mean and covariance of its predictions.
+        With another likelihood than the Gaussian, f is the latent function (for counts, the log rate).
     """
 
     def __init__(self, regressor: GraphGPRegressor) -> None:
@@ -87,7 +81,7 @@ class GraphGPModel(FantasizeMixin, Model):
         mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
         self._outputs = list(range(1 if mean.ndim == 1 else mean.shape[1]))
         self._imagined: _Imagined | None = None
-        # BoTorch asks what kind of noise there is; of a noise for each observation the mean counts, as it has it
+        # BoTorch needs a kind of noise; for noise that differs between observations it is the mean
         self.likelihood = GaussianLikelihood(noise_constraint=Positive()).double().requires_grad_(False)
         if hasattr(regressor, "noise_"):
             self.likelihood.noise = max(float(np.mean(regressor.noise_)), np.finfo(np.float64).tiny)
@@ -114,7 +108,7 @@ class GraphGPModel(FantasizeMixin, Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
     ) -> GPyTorchPosterior:
-        """The joint posterior at the q nodes of each batch.
+        """The joint posterior at the q nodes of each batch, of the dtype (for integers float64) and device of X.
 
         Parameters
         ----------
@@ -127,18 +121,13 @@ class GraphGPModel(FantasizeMixin, Model):
         posterior_transform : optional
             See BoTorch.
 
-        Returns
-        -------
-        GPyTorchPosterior
-            Of the dtype of X (float64 for integers), on its device. Several outputs are independent. The batch is
-            that of X, broadcast with `batch_shape`.
-
         Notes
         -----
-        Cost: for q = 1 one prediction of deviations at the distinct nodes of all batches; for q > 1 their joint
-        covariance, at most 5,000 distinct nodes at once; conditioned on n more observations, that of the n + q
-        nodes and n^3 / 3 operations for each batch. Where a node stands twice in a batch the covariance is
-        singular, and linear_operator warns when it adds jitter to sample from it.
+        Several outputs are independent. The batch is that of X, broadcast with `batch_shape`. Cost: for q = 1 one
+        prediction of deviations at the distinct nodes of all batches; for q > 1 their joint covariance, at most
+        5,000 distinct nodes at once; conditioned on n more observations, that of the n + q nodes and n^3 / 3
+        operations for each batch. Where a node occurs twice in a batch the covariance is singular, and
+        linear_operator warns when it adds jitter to sample from it.
         """
         nodes = _batches(X)
         like = X if X.is_floating_point() else torch.zeros((), dtype=torch.float64, device=X.device)
@@ -148,7 +137,7 @@ class GraphGPModel(FantasizeMixin, Model):
         parts = []
         for k, (mean, covariance) in zip(chosen, self._laws(nodes, chosen, like), strict=True):
             noisy = covariance + self._noise(observation_noise, mean, k)
-            # As operators covariances are factored when samples are asked for, and may be singular until then.
+            # Operators are factored when samples are drawn, and may be singular until then.
             parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
         together = parts[0] if len(parts) == 1 else MultitaskMultivariateNormal.from_independent_mvns(parts)
         posterior = GPyTorchPosterior(together)
@@ -157,7 +146,7 @@ class GraphGPModel(FantasizeMixin, Model):
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> GraphGPModel:
-        r"""The model after more observations, with all hyperparameters kept.
+        r"""The model after more observations, with all hyperparameters kept; the regressor does not change.
 
         .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X), \quad
                   \Sigma'_{QQ} = \Sigma_{QQ} - \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} \Sigma_{XQ}.
@@ -167,19 +156,10 @@ class GraphGPModel(FantasizeMixin, Model):
         X : Tensor, shape (..., n, 1)
             Nodes, as in `posterior`.
         Y : Tensor, shape (..., n, outputs)
-            Values, whose batch is broadcast with that of X and of the model: several sets of values for the same
-            nodes, as `fantasize` makes them, share one factorisation.
+            Values, whose batch is broadcast with that of X and of the model to the new `batch_shape`: several sets
+            of values for the same nodes share one factorisation. Gradients reach Y.
         noise : Tensor, optional
             Variances, of a shape that expands to that of Y; default the regressor's, as in `posterior`.
-
-        Returns
-        -------
-        GraphGPModel
-            Whose `batch_shape` is that of Y with X. Gradients reach Y. The regressor stays as it is.
-
-        Raises
-        ------
-        ValueError
         """
         nodes = _batches(X)
         if not isinstance(Y, Tensor) or Y.shape[-2:] != (nodes.shape[-1], self.num_outputs):
@@ -313,8 +293,8 @@ class _DrawnFunctions(SamplePath):
         nodes = node_tensor("x", x)
         batch = torch.broadcast_shapes(self.values.shape[:-1], nodes.shape[:-1])
         values = self.values.expand(*batch, self.values.shape[-1])
-        found = values.gather(-1, nodes.expand(*batch, nodes.shape[-1]))
-        return found.to(x) if x.is_floating_point() else found
+        result = values.gather(-1, nodes.expand(*batch, nodes.shape[-1]))
+        return result.to(x) if x.is_floating_point() else result
 
     def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
         """Nothing: the model is no ensemble."""

@@ -33,18 +33,13 @@ _KEPT_NUMBERS = 2**26
 
 
 class TorchFeatureFactor(TorchFactor):
-    r"""The factor of sampled features on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
+    """The factor of sampled features on a torch device, float32 or float64: a `TorchFactor`.
 
     One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
-    over its visits, of count c after k steps. Values are made again when f changes, by one pass over the visits;
-    products are those of the CSR matrix, and of its transpose, whose order is kept from the first time it is
-    needed. The gradient gathers <y_i, x_v> for each entry.
-
-    Values are sums in float64 in the order of the visits, without atomic additions: the same bits in every run.
-    Products and gradients on CUDA are added up in no fixed order, so they repeat to rounding only.
-
-    The features' own record is used where it lies on the device, and copied there where it does not. Values and
-    products are of `dtype`, float32 or float64.
+    over its visits, of count c after k steps, added in float64 in the order of the visits: the same bits in every
+    run. Products and gradients on CUDA repeat to rounding only. Values are computed again when f changes; the
+    order of the transpose is kept. The features' record is used where it lies on the device, and copied there
+    where it does not.
 
     Memory on the device besides the record (4 bytes per visit, 6 an entry): 16 bytes per row, 8 a node, and for
     each entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on.
@@ -54,7 +49,7 @@ class TorchFeatureFactor(TorchFactor):
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
         rows = features.device_rows(device)
-        walkers = torch.from_numpy(features.frame.walkers).to(device)
+        walkers = torch.from_numpy(features.info.walkers).to(device)
         self._set(rows.record, rows.roots, walkers, features.n_nodes, dtype)
 
     def _set(
@@ -131,7 +126,7 @@ class TorchFeatureFactor(TorchFactor):
 
 @dataclass
 class _Made:
-    """F of a modulation, and F^T once it has been asked for."""
+    """F of a modulation, and F^T once it is needed."""
 
     f: Tensor
     matrix: Tensor
@@ -139,21 +134,18 @@ class _Made:
 
 
 class TorchSeriesFactor(TorchFactor):
-    r"""Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
+    """Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
-    Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1], not powers: M = W for the normalized
-    Laplacian, 2 W - I for the combinatorial one. A kernel needs far fewer of them, in products and gradients alike
-    (combinatorial `Diffusion` of lengthscale 3 on a graph of largest degree 294: 196 for 1,577 powers).
-
-    The `max_length` of `series` is of no account: the modulation has as many terms as there are.
-
-    Memory on the device: the walk matrix, and four blocks of N x p numbers.
+    Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1]: M = W for the normalized Laplacian, 2 W
+    - I for the combinatorial one. A kernel needs far fewer of them than powers (combinatorial `Diffusion` of
+    lengthscale 3 on a graph of largest degree 294: 196 for 1,577 powers). The `max_length` of `series` is not
+    used.
 
     F F^T = sum_k s_k T_k(M) with s the 2 L + 1 Chebyshev coefficients of the squared series, so that entries of
     T_k among n rows serve all hyperparameters. Where a gradient is wanted, `gram` makes them once, by as many
-    sparse products as one evaluation of F F^T takes, and keeps them for the next: n (n + 1) / 2 numbers a term, up
-    to 2^26 in all (512 MiB in float64; 400 rows and 836 terms), for one set of rows at a time. A sum over them and
-    its gradient then take n^2 / 2 multiply-adds a term.
+    sparse products as one F F^T takes, and keeps them for one set of rows: n (n + 1) / 2 numbers a term, up to
+    2^26 in all (512 MiB in float64; 400 rows and 836 terms). A sum over them and its gradient then take n^2 / 2
+    multiply-adds a term. Memory on the device besides: the walk matrix, and four blocks of N x p numbers.
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
@@ -174,11 +166,11 @@ class TorchSeriesFactor(TorchFactor):
         return self._whole(f, x).index_select(0, self._nodes)
 
     def apply_t(self, f: Tensor, y: Tensor) -> Tensor:
-        return self._whole(f, self._spread(y))
+        return self._whole(f, self._on_all_nodes(y))
 
     def grad_f(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """<y, P_k x> for k < size: one product each."""
-        y = self._spread(y)
+        y = self._on_all_nodes(y)
         terms = [(term * y).sum(dtype=torch.float64) for term in self._terms(x, size)]
         return torch.stack(terms)
 
@@ -241,7 +233,7 @@ class TorchSeriesFactor(TorchFactor):
             units[self._nodes[start : start + width], torch.arange(len(columns), device=self._device)] = 1.0
             yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
-    def _spread(self, y: Tensor) -> Tensor:
+    def _on_all_nodes(self, y: Tensor) -> Tensor:
         whole = torch.zeros(self.shape[1], y.shape[1], dtype=y.dtype, device=self._device)
         return whole.index_add_(0, self._nodes, y)
 
@@ -279,10 +271,7 @@ def _triangle(n: int, device: torch.device) -> Tensor:
 
 
 def _squared(f: Tensor) -> Tensor:
-    """Chebyshev coefficients of the square of a series, shape (2 L + 1,), differentiable.
-
-    By T_a T_b = (T_{a + b} + T_{|a - b|}) / 2.
-    """
+    """Chebyshev coefficients of a squared series, (2 L + 1,), by T_a T_b = (T_{a + b} + T_{|a - b|}) / 2."""
     n = f.numel()
     values = torch.fft.rfft(f, 2 * n)
     sums = torch.fft.irfft(values * values, 2 * n)[: 2 * n - 1]

@@ -81,16 +81,28 @@ def pathwise_draws(
     max_iterations: int = 1_000,
     seed: int | None = None,
 ) -> PathwiseDraws:
-    r"""Draw functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0, noise).
+    r"""Draws of functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0, noise), on a device.
 
     .. math:: g' = g + F_x^\top A^{-1} (y - m - \varepsilon - F_x g), \quad
               A = F_x F_x^\top + \mathrm{diag}(noise),
 
     with K = F F^T and fresh g ~ N(0, I) and eps for every draw: F g' is a draw of f - m on the whole graph. All
     draws are right-hand sides of one block solve, by linear_operator: Cholesky up to its `max_cholesky_size`,
-    preconditioned conjugate gradients beyond. Everything stays on the kernel's device, and nothing of the size
-    m x m or q x q is formed, so that deviations of a million nodes come from draws where GPyTorch's own
-    covariances do not fit.
+    preconditioned conjugate gradients above. Everything stays on the kernel's device, and nothing of the size m x
+    m or q x q is formed.
+
+    Examples
+    --------
+    >>> import torch, graphrf as grf
+    >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
+    >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0))
+    >>> y = torch.tensor([1.0, -1.0])
+    >>> draws = grf.gp.pathwise_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
+    >>> values = draws.at(torch.arange(5))
+    >>> values.shape
+    torch.Size([100, 5])
+    >>> bool((values[:, [0, 4]] - y).abs().max() < 0.1)  # all pass close to the observations
+    True
 
     Parameters
     ----------
@@ -111,10 +123,6 @@ def pathwise_draws(
     seed : int, optional
         The same seed gives the same draws on one kind of device.
 
-    Returns
-    -------
-    PathwiseDraws
-
     Raises
     ------
     TypeError, ValueError
@@ -127,28 +135,12 @@ def pathwise_draws(
 
     Notes
     -----
-    With an exact solve the distribution is exactly the posterior: mean K_qx A^-1 (y - m), covariance
-    K_qq - K_qx A^-1 K_xq. Variances estimated from s draws have the relative error sqrt(2 / s).
+    With an exact solve the draws have the mean K_qx A^-1 (y - m) and the covariance K_qq - K_qx A^-1 K_xq.
+    Variances estimated from s draws have the relative error sqrt(2 / s). Cost: one product with F_x and one with
+    F_x^T on s columns for every iteration and round; memory: 2 N s numbers and about ten times m s. Threads solve
+    in turn.
 
-    Cost: one product with F_x and one with F_x^T on s columns, and one of each for every iteration and every
-    round; memory: 2 N s numbers and about ten times m s. A round starts from what the one before has left of
-    b, and is the last one if it does not halve the largest residual. Threads that draw at once solve in turn.
-
-    Source: Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions from
-    Gaussian Process Posteriors"; see `graphrf.gp.posterior.pathwise` for the same in numpy.
-
-    Examples
-    --------
-    >>> import torch, graphrf as grf
-    >>> graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
-    >>> kernel = grf.gp.GRFKernel(graph, grf.Diffusion(lengthscale=1.0))
-    >>> y = torch.tensor([1.0, -1.0])
-    >>> draws = grf.gp.pathwise_draws(kernel, torch.tensor([0, 4]), y, 1e-4, n_samples=100, seed=0)
-    >>> values = draws.at(torch.arange(5))
-    >>> values.shape
-    torch.Size([100, 5])
-    >>> bool((values[:, [0, 4]] - y).abs().max() < 0.1)  # all pass close to what was observed
-    True
+    Source: Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors".
     """
     base, scale = _scaled(kernel)
     n_samples = checks.integer("n_samples", n_samples, low=1)
@@ -180,13 +172,11 @@ def pathwise_draws(
 def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, float]:
     """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves at most.
 
-    linear_operator stops at the mean of the columns' residuals as the recurrence has them, and takes no step whose
-    square is below 1e-10, so that about 1e-5 is all that it reaches: what is left of a column is solved for again,
-    as long as that halves the largest residual.
-
-    A step d of a column is taken if it lowers the error's A-norm, which is the norm of the error of the drawn
-    function on the whole graph (but for the noise's part): by d (r + r'), with r and r' the residuals before and
-    after. Until they converge, conjugate gradients lower it while residuals may rise.
+    linear_operator stops at the mean of the columns' recurrence residuals, and takes no step whose square is below
+    1e-10, so that it reaches about 1e-5 only: the residual is solved for again, as long as that halves the largest
+    one. A step d of a column is taken if d (r + r') > 0, with r and r' the residuals before and after, so that it
+    lowers the error's A-norm: the norm of the error of the drawn function on the whole graph (but for the noise's
+    part).
     """
     # squares of columns of any size must not overflow: first to a sum of 1, then to a norm of 1
     tiny = torch.finfo(rhs.dtype).tiny

@@ -1,4 +1,4 @@
-"""Products with K = F_r F_c^T as torch functions of the modulation: gradients stop nowhere."""
+"""Products with K = F_r F_c^T as differentiable torch functions of the modulation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class HostFactor(TorchFactor):
 
 
 class RemoteFactor(HostFactor):
-    """A `Factor` whose rows live elsewhere: F F^T x is asked for in one go, so that no N x p numbers come here."""
+    """A `Factor` with remote rows: F F^T x is one request, so that no N x p numbers are transferred."""
 
     def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
         return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
@@ -94,12 +94,10 @@ def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
 
 
 def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
-    r"""F_r(f) F_c(f)^T x, differentiable in the modulation f and in x.
+    r"""F_r(f) F_c(f)^T x, (n, p), differentiable in the modulation f and in x, (m, p).
 
     .. math:: \partial_{f_k} \langle G, F_r F_c^\top X \rangle
               = \langle G, P^r_k (F_c^\top X) \rangle + \langle X, P^c_k (F_r^\top G) \rangle.
-
-    Of factors with n and m rows over the same N nodes and x (m, p) it has shape (n, p).
 
     Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
     x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
@@ -128,8 +126,8 @@ def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: T
     for block in _column_blocks(cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device):
         y, x = left[:, block], right[:, block]
         if rows is cols:  # both halves in one pass
-            spread = rows.apply_t(f, torch.cat([x, y], 1))
-            gradient += rows.grad_f(spread, torch.cat([y, x], 1), f.numel())
+            dense_rows = rows.apply_t(f, torch.cat([x, y], 1))
+            gradient += rows.grad_f(dense_rows, torch.cat([y, x], 1), f.numel())
         else:
             gradient += rows.grad_f(cols.apply_t(f, x), y, f.numel())
             gradient += cols.grad_f(rows.apply_t(f, y), x, f.numel())
@@ -139,8 +137,8 @@ def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: T
 def paired(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
     """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in f.
 
-    Cost: where both are one object, that of its `diagonal`; else, and for the gradient, products with n unit
-    vectors by blocks of 32 rows.
+    Cost: that of `diagonal` where both are one object; else, and for the gradient, products with n unit vectors by
+    blocks of 32 rows.
     """
     result: Tensor = _Paired.apply(rows, cols, f)
     return result
@@ -169,8 +167,8 @@ class _Dense(torch.autograd.Function):
         ctx.factors = rows, cols
         ctx.save_for_backward(f)
         result = f.new_empty(rows.shape[0], cols.shape[0])
-        for block, *_, spread in _spread_rows(cols, f):
-            result[:, block] = rows.apply(f, spread)
+        for block, *_, dense_rows in _dense_rows(cols, f):
+            result[:, block] = rows.apply(f, dense_rows)
         return result
 
     @staticmethod
@@ -181,8 +179,8 @@ class _Dense(torch.autograd.Function):
         gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
         if rows is cols:  # <G, P F^T + F P^T> = <G + G^T, P F^T>
             grad = grad + grad.T
-        for block, part, units, spread in _spread_rows(cols, f):
-            gradient += rows.grad_f(spread, grad[:, block], f.numel())
+        for block, part, units, dense_rows in _dense_rows(cols, f):
+            gradient += rows.grad_f(dense_rows, grad[:, block], f.numel())
             if rows is not cols:
                 gradient += part.grad_f(rows.apply_t(f, grad[:, block]), units, f.numel())
         return None, None, gradient.to(f)
@@ -204,9 +202,9 @@ class _Paired(torch.autograd.Function):
         rows, cols = ctx.factors
         (f,) = ctx.saved_tensors
         gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-        for (block, own, _, left), (_, other, _, right) in _row_pairs(rows, cols, f):
+        for (block, each, _, left), (_, other, _, right) in _row_pairs(rows, cols, f):
             weights = torch.diag(grad[block])
-            gradient += own.grad_f(right, weights, f.numel())
+            gradient += each.grad_f(right, weights, f.numel())
             if rows is not cols:
                 gradient += other.grad_f(left, weights, f.numel())
         if rows is cols:  # both halves are the same
@@ -236,7 +234,7 @@ def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterato
         yield slice(start, min(start + width, n_columns))
 
 
-def _spread_rows(
+def _dense_rows(
     factor: TorchFactor, f: Tensor, width: int = 0
 ) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
     """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
@@ -251,6 +249,6 @@ def _spread_rows(
 
 
 def _row_pairs(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Iterator[tuple[Any, Any]]:
-    """Blocks of 32 rows of both factors, as `_spread_rows` has them."""
-    own = _spread_rows(rows, f, 32)
-    return ((each, each) for each in own) if rows is cols else zip(own, _spread_rows(cols, f, 32), strict=True)
+    """Blocks of 32 rows of both factors, as `_dense_rows` has them."""
+    own = _dense_rows(rows, f, 32)
+    return ((each, each) for each in own) if rows is cols else zip(own, _dense_rows(cols, f, 32), strict=True)

@@ -39,10 +39,7 @@ _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
 class NoKernelError(NanError, ValueError):
-    """Hyperparameters that an optimiser tried make no kernel.
-
-    A `NanError` to linear_operator and BoTorch, whose fits take the value for NaN and step back.
-    """
+    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch step back."""
 
 
 class GRFKernel(gpytorch.kernels.Kernel):
@@ -52,70 +49,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
               v = \frac1N \mathrm{trace}(F F^\top),
 
     with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing of the graph's
-    size squared is formed, by Cholesky or conjugate gradients. Put it into `ScaleKernel`, sums and products as
-    any other kernel; gradients reach theta through df / dtheta and v.
-
-    Parameters
-    ----------
-    source : Features, RemoteFeatures or Graph
-        Features: Phi Phi^T, for the nodes that they hold, here or elsewhere (`graphrf.distributed`). A graph: the
-        exact kernel by its series, for all nodes.
-    kernel : Kernel, optional
-        The kernel to begin with, default `Diffusion` of lengthscale 1 with the Laplacian of the features, of a
-        graph the normalized one. `LearnedModulation` has its coefficients as one free parameter `modulation`.
-    normalize : bool
-        Whether to divide by v, the mean variance over the features' nodes, or over all nodes of a graph.
-    optimize : bool or sequence of str
-        Which hyperparameters are trained: all but smoothness (`nu`, `power`), none, or those named. Each is a
-        parameter `raw_<name>`; the others stay as they are.
-    active_dims : int or sequence of one int, optional
-        The column of the inputs that holds nodes, where others hold time or covariates for the other kernels of a
-        product or sum.
-    batch_shape : torch.Size
-        Each member of the batch has hyperparameters of its own; they share the source.
-    lengthscale_prior, lengthscale_constraint : optional
-        As for kernels of GPyTorch.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `source` is none of these, the kernel does not fit it, or inputs are no known nodes.
-    linear_operator.utils.errors.NanError
-        Which is a `ValueError` too: if present hyperparameters make no kernel, or one that vanishes and so cannot
-        be normalised. BoTorch's fits step back from it.
-
-    Warns
-    -----
-    TruncationWarning, HeavyTailWarning
-        When features do not suit the kernel: at the start, and once more when training outgrows them.
-    FeatureErrorWarning
-        At the start, when the variance of a node is more than twice what any can be: see `Features.matrix`.
-
-    Notes
-    -----
-    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
-    (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
-    dense matrix of their distinct nodes, for each member of `batch_shape`.
-
-    dtype and device are those of the module: `.double()` and `.to("cuda")` work as usual, and a module begins on
-    the CPU wherever its features lie. Features on another device than the host must be on the module's when it is
-    evaluated (`ValueError`); host features are copied there, as many rows as are asked for. On a device nodes,
-    record and products stay there: the modulation comes from the host, which computes it from the hyperparameters,
-    and goes back as a gradient; besides these L + 1 numbers only sizes and answers of comparisons are transferred,
-    and (L + 1)^2 numbers once. Of `CutPowers` the record is copied to the host once, for the check against the
-    kernel. Of features that live elsewhere, on the workers of a cluster, vectors and panels of columns travel to
-    the host, in the features' dtype: sample in float64 for a module in float64.
-
-    Rows of the last four sets of nodes are kept. Cost: see `FactorOperator`; the series is evaluated by Chebyshev
-    polynomials of W, and a product and a gradient each take two sparse products a term for each column.
-
-    Where the dense matrix of a graph's kernel among n nodes is wanted with its gradient (exact GPs up to
-    linear_operator's `max_cholesky_size`, 800), the polynomials' entries are made once and kept for the last
-    nodes: n^2 / 2 numbers a term, at most 512 MiB in float64. A step is then a weighted sum of them, the same to
-    rounding, and n^3 / 3 operations (`benchmarks/gpytorch_step.py`: 400 of 4,941 nodes, 24 ms of processor time
-    instead of 920 ms).
-
-    A deep copy shares graph and features; a pickle holds features as arrays of the host, and no kept rows.
+    size squared is formed. It works in `ScaleKernel`, sums and products as any other kernel; gradients reach
+    theta.
 
     Examples
     --------
@@ -134,6 +69,54 @@ class GRFKernel(gpytorch.kernels.Kernel):
     >>> product = grf.gp.GRFKernel(graph, active_dims=[0]) * gpytorch.kernels.MaternKernel(active_dims=[1])
     >>> product(torch.tensor([[0, 0.5], [0, 0.7], [3, 0.5]])).to_dense().shape
     torch.Size([3, 3])
+
+    Parameters
+    ----------
+    source : Features, RemoteFeatures or Graph
+        Features: Phi Phi^T for their nodes, local or remote (`graphrf.distributed`). A graph: the exact kernel by
+        its series, for all nodes.
+    kernel : Kernel, optional
+        The initial kernel, default `Diffusion` of lengthscale 1. `LearnedModulation` has its coefficients as one
+        free parameter `modulation`.
+    normalize : bool
+        Whether to divide by v, over the features' nodes or all nodes of a graph.
+    optimize : bool or sequence of str
+        Trained hyperparameters: all but smoothness (`nu`, `power`), none, or those named. Each is a parameter
+        `raw_<name>`.
+    active_dims : int or sequence of one int, optional
+        The column of the inputs that holds nodes, where others hold time or covariates.
+    batch_shape : torch.Size
+        Members of the batch have separate hyperparameters and share the source.
+    lengthscale_prior, lengthscale_constraint : optional
+        As for kernels of GPyTorch.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `source` is none of these, the kernel does not fit it, or inputs are no known nodes; when evaluated, if
+        features on a device are not on the module's.
+    linear_operator.utils.errors.NanError
+        A `ValueError` too: if hyperparameters make no kernel, or one that vanishes. BoTorch's fits step back.
+
+    Warns
+    -----
+    TruncationWarning, HeavyTailWarning
+        When features do not suit the kernel, at the start or once training outgrows them.
+    FeatureErrorWarning
+        At the start: see `Features.matrix`.
+
+    Notes
+    -----
+    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
+    (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
+    dense matrix of their distinct nodes. dtype and device are those of the module, which begins on the CPU; host
+    features are copied to its device ([devices](../devices.md)). A deep copy shares graph and features; a pickle
+    holds features as arrays of the host.
+
+    Cost: see `FactorOperator`; the series takes two sparse products a Chebyshev term for each column. Where the
+    dense matrix of a graph's kernel among n nodes is wanted with its gradient (exact GPs up to linear_operator's
+    `max_cholesky_size`, 800), entries of the polynomials are kept for the last nodes: n^2 / 2 numbers a term, at
+    most 512 MiB in float64.
     """
 
     def __init__(
@@ -149,8 +132,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         lengthscale_constraint: Interval | None = None,
     ) -> None:
         if kernel is None:
-            frame = getattr(source, "frame", None)
-            kernel = Diffusion(laplacian=getattr(frame, "laplacian", "normalized"))
+            info = getattr(source, "info", None)
+            kernel = Diffusion(laplacian=getattr(info, "laplacian", "normalized"))
         require_kernel(kernel)
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
@@ -299,8 +282,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         right = right.to(self.device).expand(*batch, right.shape[-1]).reshape(batch.numel(), -1)
         member = torch.arange(kinds.numel()).reshape(kinds).expand(batch).reshape(-1)
         parts = [
-            self._entries(left[member == number], right[member == number], self._root(own), diag)
-            for number, own in enumerate(values.reshape(kinds.numel(), values.shape[-1]))
+            self._entries(left[member == number], right[member == number], self._root(each), diag)
+            for number, each in enumerate(values.reshape(kinds.numel(), values.shape[-1]))
         ]
         together = torch.cat(parts)[member.argsort(stable=True).argsort()]
         return together.reshape(*batch, *together.shape[1:])
@@ -373,7 +356,7 @@ class _MeanVariance(torch.autograd.Function):
         if not value > 0:
             raise NoKernelError(
                 "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
-                "normalised: its lengthscale is far beyond them, or all its coefficients are 0"
+                "normalised: its lengthscale is too long for them, or all its coefficients are 0"
             )
         ctx.gradient = torch.from_numpy(gradient)
         return torch.tensor(value, dtype=torch.float64)
@@ -407,7 +390,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
         if not bool(good.all()):
             raise ValueError(
                 f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must be integral and "
-                f"below {limit}, beyond which {x.dtype} skips integers: pass int64)"
+                f"below {limit}, above which {x.dtype} skips integers: pass int64)"
             )
     elif x.dtype == torch.bool or x.is_complex():
         raise checks.type_error(name, f"must be integer node positions, got {x.dtype}")

@@ -19,11 +19,11 @@ from linear_operator.utils.getitem import _is_noop_index
 
 
 class FactorOperator(LinearOperator):
-    r"""K = F_r(f) F_c(f)^T between two sets of nodes, given by their rows of F.
+    """K = F_r(f) F_c(f)^T between two sets of nodes, by their rows of F, as a `LinearOperator`.
 
     A product is one with F_c^T and one with F_r; the gradient goes to the modulation f, from there to
-    hyperparameters. Noise is added as to any other operator (`add_diagonal`, `add_jitter`,
-    `+ DiagLinearOperator`), and linear_operator's solvers, preconditioner, Lanczos and Cholesky work on the sum.
+    hyperparameters. Noise is added as to any other operator (`add_diagonal`, `add_jitter`, `+
+    DiagLinearOperator`), and linear_operator's solvers, preconditioner, Lanczos and Cholesky work on the sum.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class FactorOperator(LinearOperator):
 
     Notes
     -----
-    Time of a product with p columns: O(p nnz(F)) of features, p times the series' sparse products of the series;
+    Time of a product with p columns: O(p nnz(F)) for features, p times the series' sparse products for the series;
     `to_dense` takes min(n, m) columns. Memory: see `graphrf.gp.torch.factor.product`.
     """
 

@@ -1,4 +1,4 @@
-"""Sources of a trainable kernel's rows: sampled features, here or elsewhere, or the exact series."""
+"""Sources of a trainable kernel's rows: sampled features, local or remote, or the exact series."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphrf.features.device_record import device_row_numbers
 from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.features import Features
-from graphrf.features.frame import Frame
 from graphrf.features.matrix import step_squares
 from graphrf.features.rows import row_numbers
+from graphrf.features.sample_info import SampleInfo
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor
 from graphrf.gp.torch.factor import HostFactor, RemoteFactor, TorchFactor
 from graphrf.graph.graph import Graph
@@ -69,7 +69,7 @@ class RemoteFeatures(Protocol):
     """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
 
     # What their rows share.
-    frame: Frame
+    info: SampleInfo
 
     @property
     def nodes(self) -> np.ndarray:
@@ -85,22 +85,22 @@ class RemoteFeatures(Protocol):
 class _TorchSampledSource(TorchSource):
     """A source of sampled rows; the mean variance is that of F F^T over the nodes that they hold.
 
-    What was cut from their rows is warned about at the start: later on the ends of walks or powers alone matter.
+    It warns of truncated rows at the start: later only the ends of walks or powers matter.
     """
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame.laplacian, frame.scale)
-        self._size = frame.max_length + 1
-        self._frame = frame
+    def __init__(self, info: SampleInfo) -> None:
+        super().__init__(info.laplacian, info.scale)
+        self._size = info.max_length + 1
+        self._info = info
         self._squares: np.ndarray | None = None
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
-            found = bounds.suitability_warnings(self._frame, kernel, f)
-            self._warned = bool(found)
-            for warning in found:
+            result = bounds.suitability_warnings(self._info, kernel, f)
+            self._warned = bool(result)
+            for warning in result:
                 warn(warning)
         return f, jacobian_columns(kernel, names, self._size, self.scale)
 
@@ -117,14 +117,11 @@ class _TorchSampledSource(TorchSource):
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features: of a record on a device everything is computed there.
-
-    The kernel is checked against the features, with the warnings that `Features.matrix` has.
-    """
+    """Rows of sampled features, on the device of their record; kernels are checked as by `Features.matrix`."""
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
-        super().__init__(features.frame)
+        super().__init__(features.info)
         self._features = features
         if features.on_device:
             there = torch.from_numpy(f).to(features.device)
@@ -134,10 +131,7 @@ class TorchFeatureSource(_TorchSampledSource):
         warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of some nodes, all among those that the features hold.
-
-        ValueError if the record lies on another device that is not the host.
-        """
+        """The rows of nodes that the features hold; ValueError if the record lies on another device."""
         if self._features.device not in ("cpu", str(device)):
             raise ValueError(
                 f"the kernel and its features must be on one device, got a kernel on {device} and features on "
@@ -155,18 +149,18 @@ class TorchFeatureSource(_TorchSampledSource):
             return TorchFeatureFactor(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
         rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
-            features = Features(features.frame, features.nodes[rows], features.record.take(rows))
+            features = Features(features.info, features.nodes[rows], features.record.take(rows))
         if device.type != "cpu":
             return TorchFeatureFactor(features, device, dtype)
         # values of the model's type: products of mixed types would convert them each time
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
-        return HostFactor(FeatureFactor(replace(features.frame, dtype=plain), features.nodes, features.record))
+        return HostFactor(FeatureFactor(replace(features.info, dtype=plain), features.nodes, features.record))
 
     def _mean_squares(self) -> np.ndarray:
         """M in one pass over pairs of an entry's visits; of a device's record it is made there."""
         features = self._features
         if not features.on_device:
-            return step_squares(features.frame, features.nodes, features.record)
+            return step_squares(features.info, features.nodes, features.record)
         return np.asarray(self._on_device().mean_squares().cpu().numpy())
 
     def _on_device(self) -> TorchFeatureFactor:
@@ -175,15 +169,14 @@ class TorchFeatureSource(_TorchSampledSource):
 
 
 class TorchRemoteSource(_TorchSampledSource):
-    """Rows of sampled features that live elsewhere: their products travel to the host, and on to a model's device.
+    """Rows of sampled features that are elsewhere: products pass through the host, in their dtype.
 
-    Products have the precision of the features' dtype. The kernel is checked as by `TorchFeatureSource`, but for
-    what `CutPowers` drop.
+    The kernel is checked as by `TorchFeatureSource`, but for what `CutPowers` drop.
     """
 
     def __init__(self, features: RemoteFeatures, kernel: Kernel) -> None:
-        f = bounds.checked_modulation(features.frame, kernel)
-        super().__init__(features.frame)
+        f = bounds.checked_modulation(features.info, kernel)
+        super().__init__(features.info)
         warn_of_diagonal(features.nodes, features.factor().diagonal(f), kernel, self.scale)
         self._features = features
 
@@ -201,8 +194,7 @@ class TorchRemoteSource(_TorchSampledSource):
 class TorchSeriesSource(TorchSource):
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
-    Its modulation are the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`). The
-    kernel is checked against the graph.
+    The modulation is the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`).
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
@@ -247,7 +239,7 @@ class TorchSeriesSource(TorchSource):
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos beyond."""
+        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos above."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
@@ -267,8 +259,7 @@ class TorchSeriesSource(TorchSource):
 class _Kept:
     """A function of nodes, device and dtype that keeps its last few results; pickles hold none.
 
-    Nodes are compared where they lie, number by number: one answer goes to the host, and a tensor that was changed
-    in place is not taken for what it was.
+    Nodes are compared where they lie, number by number, so that tensors changed in place are noticed.
     """
 
     def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:

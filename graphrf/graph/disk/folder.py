@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.files.atomic import version
 from graphrf._base.files.json_text import parsed
 from graphrf._base.files.npz import read_header
-from graphrf._base.files.whole import version
 from graphrf.graph.csr import canonical, chunks, index_dtype, row_pieces
 
 FORMAT = "graphrf graph 1"

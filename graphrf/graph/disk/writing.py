@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.whole import FULL, cannot_write, sync_folder
+from graphrf._base.files.atomic import FULL, cannot_write, sync_folder
 from graphrf.graph.csr import canonical, chunks
 from graphrf.graph.disk import folder as graph_folder
 from graphrf.graph.disk.folder import ARRAYS, FORMAT, NAMES, RECORD, array_file, arrays_folder

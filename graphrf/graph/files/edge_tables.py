@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from graphrf._base.files.foreign import short
+from graphrf._base.files.untrusted import short
 from graphrf.graph.notices import is_weight, sounds_like_distance
 
 # Titles of the two ends, which mark a first line as a header even where all nodes are words.

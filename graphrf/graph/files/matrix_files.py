@@ -13,8 +13,8 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from graphrf._base.files.foreign import first_bytes, foreign, read_bytes, short
 from graphrf._base.files.npz import array_names, read_arrays
+from graphrf._base.files.untrusted import first_bytes, read_bytes, short, untrusted
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
@@ -55,7 +55,7 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
     Numbers are read by scipy once all else is checked: on damaged files its reader can end the process.
     """
     content = read_bytes(path, _MATRIX_MARKET, memory_limit)
-    with foreign(path, "MatrixMarket file"):
+    with untrusted(path, "MatrixMarket file"):
         matrix = _market_matrix(content)
     return _real(path, matrix, memory_limit)
 
@@ -261,11 +261,11 @@ def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.nd
 def read_npz(path: Path, memory_limit: int | None = None) -> Any:
     """The matrix of a file written by `scipy.sparse.save_npz`."""
     if path.suffix.lower() == ".npz" and first_bytes(path, 2) == b"PK":
-        with path.open("rb") as file, foreign(path, "scipy.sparse npz file"):
+        with path.open("rb") as file, untrusted(path, "scipy.sparse npz file"):
             array_names(file)  # a false table of contents is told before the rest is read
     content = read_bytes(path, _NPZ, memory_limit)
     limit = available_memory() if memory_limit is None else memory_limit
-    with foreign(path, "scipy.sparse npz file"):
+    with untrusted(path, "scipy.sparse npz file"):
         most = len(content) * 1032 if limit is None else int(limit / _NPZ)
         arrays = read_arrays(io.BytesIO(content), most, _OF_MATRICES)
         del content

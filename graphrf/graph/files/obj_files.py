@@ -6,7 +6,7 @@ from array import array
 
 import numpy as np
 
-from graphrf._base.files.foreign import short
+from graphrf._base.files.untrusted import short
 from graphrf.graph.geometry.faces import Faces
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from graphrf._base.files.foreign import short
+from graphrf._base.files.untrusted import short
 
 _MARKS = ("\t", ",", ";")
 _WORDS = {"\t": "tabs", ",": "commas", ";": "semicolons", None: "white space"}

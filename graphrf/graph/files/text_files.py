@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrf._base.files.foreign import foreign, listed, named, read_bytes, require, short
+from graphrf._base.files.untrusted import listed, named, read_bytes, require, short, untrusted
 from graphrf.graph.edges import positions_of_names
 from graphrf.graph.files import edge_tables, separators, text_formats
 from graphrf.graph.notices import is_weight
@@ -307,7 +307,7 @@ def read_gml(path: Path, memory_limit: int | None = None) -> Any:
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")
-    with foreign(path, "GML file"):
+    with untrusted(path, "GML file"):
         graph = nx.parse_gml(lines, label="id")
         labels = [data.get("label") for _, data in graph.nodes(data=True)]
         hashable = all(isinstance(label, Hashable) and label is not None for label in labels)
@@ -328,5 +328,5 @@ def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
         raise ValueError(f"{path}, line {line}: XML document types and entities are refused; remove them")
     # The text is UTF-8 by now, whatever encoding its declaration names.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text, count=1)
-    with foreign(path, "GraphML file"):
+    with untrusted(path, "GraphML file"):
         return nx.read_graphml(io.BytesIO(text.encode("utf-8")))

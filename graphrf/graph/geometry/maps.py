@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.foreign import listed, short
+from graphrf._base.files.untrusted import listed, short
 from graphrf.graph import notices
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.geometry.areas import borders, n_beside

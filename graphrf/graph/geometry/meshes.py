@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
-from graphrf._base.files.foreign import foreign, read_bytes
+from graphrf._base.files.untrusted import read_bytes, untrusted
 from graphrf._base.warn import warn
 from graphrf.graph.files.obj_files import read_obj
 from graphrf.graph.files.off_files import read_off
@@ -113,7 +113,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
         )
     content = read_bytes(path, _MESH, memory_limit)
     if kind in (".obj", ".off"):
-        with foreign(path, f"{kind[1:].upper()} mesh"):
+        with untrusted(path, f"{kind[1:].upper()} mesh"):
             vertices, faces = read_obj(content) if kind == ".obj" else read_off(content)
     else:
         vertices, faces = _read_by_trimesh(path, kind, content)
@@ -132,7 +132,7 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
         log.addHandler(logging.NullHandler())
-    with foreign(path, f"{kind[1:].upper()} mesh"):
+    with untrusted(path, f"{kind[1:].upper()} mesh"):
         try:
             loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
         except ValueError as error:
@@ -148,7 +148,7 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
             faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
     _check_whole(path, content, kind, len(faces))
     if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
-        with foreign(path, "STL mesh"):
+        with untrusted(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
     return vertices, faces
 

@@ -34,7 +34,7 @@ _EVERY_ROW = np.empty(0, dtype=np.int64)
 Result = TypeVar("Result")
 
 
-class Steps:
+class RecurrenceSteps:
     """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use (`with`).
 
     Parameters
@@ -53,7 +53,7 @@ class Steps:
         self._n = startable(n_threads) if _worth_threads(matrix, width) else 1
         self._pool = ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> RecurrenceSteps:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -255,7 +255,7 @@ class ChebyshevSum:
         low, high = self._reach
         first, last = int(units.min()), int(units.max()) + 1
         yield now[rows]
-        with Steps(self._doubled, units.size, n_threads) as steps:
+        with RecurrenceSteps(self._doubled, units.size, n_threads) as steps:
             for k in range(1, self.degree + 1):
                 first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
                 steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
@@ -305,7 +305,7 @@ class ChebyshevSum:
                 first, last, low, high, matrix.indptr, matrix.indices, matrix.data, self._c, now, before, v, units
             )
             return now if self.degree % 2 == 0 else before
-        with Steps(matrix, now.shape[1], n_threads) as steps:
+        with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
             for k in range(self.degree - 1, -1, -1):
                 if low.size:
                     first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
@@ -329,7 +329,7 @@ class ChebyshevSum:
             half_moments(first, last, low, high, matrix.indptr, matrix.indices, matrix.data, now, before, moments)
         else:
             column_products(first, last, now, now, np.empty_like(moments[:1]), moments[:1])
-            with Steps(matrix, now.shape[1], n_threads) as steps:
+            with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
                 for k in range(1, (moments.shape[0] + 1) // 2):
                     if low.size:
                         first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
@@ -455,7 +455,7 @@ def chebyshev_step(
     if np.may_share_memory(now, before):
         raise checks.value_error("now", "and `before` must not share memory")
     width = now[:1].size
-    with Steps(doubled, width, thread_count(n_threads)) as steps:
+    with RecurrenceSteps(doubled, width, thread_count(n_threads)) as steps:
         steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
 
 

@@ -12,7 +12,7 @@ from graphrf._base.threads import thread_count
 from graphrf.graph.graph import LAPLACIANS, Graph, given_nodes
 from graphrf.kernels.chebyshev import polynomial_coefficients
 from graphrf.operators.factor import Factor, FactorBase
-from graphrf.operators.series.chebyshev_sums import ChebyshevSum, Steps
+from graphrf.operators.series.chebyshev_sums import ChebyshevSum, RecurrenceSteps
 from graphrf.operators.series.walk_operator import doubled_matrix
 
 
@@ -131,7 +131,7 @@ class SeriesFactor(FactorBase):
         after = np.zeros_like(power)
         y = y.reshape(self.shape[0], power.shape[1])
         gradient = np.empty(self._max_length + 1)
-        with Steps(self._doubled, power.shape[1], self._threads) as steps:
+        with RecurrenceSteps(self._doubled, power.shape[1], self._threads) as steps:
             for k in range(self._max_length + 1):
                 if k:  # W = M half-length + middle
                     steps.step(0.5 * half, power, 0.0, after, middle, power)

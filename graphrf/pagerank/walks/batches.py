@@ -1,4 +1,4 @@
-"""Independent batches of walks: their seeds, their starts, and the mean and standard error that they give."""
+"""Independent batches of walks: seeds, starts, and the mean with its standard error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import uint64
 
 from graphrf._base import checks
 from graphrf._base.compiled import njit
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 from graphrf.sampling.walks.philox import Use, philox, unit
 
 _USE_BATCH = np.uint64(Use.BATCH)
@@ -19,7 +19,7 @@ _U32 = np.uint64(32)
 def batch_key(seed, batch, vector):  # type: ignore[no-untyped-def]
     """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, vector, 0, BATCH).
 
-    `vector` is the number of the personalisation vector that it serves, among several.
+    `vector` is the number of the personalisation vector among several.
     """
     w0, w1, w2, w3 = philox(uint64(batch), uint64(vector), _U0, _USE_BATCH, uint64(seed))
     return (w0 << _U32) | w1, unit(w2, w3)
@@ -30,11 +30,11 @@ def split(total: int, parts: int) -> list[int]:
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
-def starts(problem: Problem, groups: int, group: int, offset: float) -> np.ndarray:
+def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> np.ndarray:
     """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source on average.
 
-    They are in proportion to the personalisation vector, by systematic sampling: `offset`, uniform in [0, 1),
-    decides how shares are rounded to whole groups, with the right mean. Equal shares need no rounding.
+    They are proportional to the personalisation vector, rounded to whole groups by systematic sampling with
+    `offset`, uniform in [0, 1), without bias. Equal shares need no rounding.
     """
     n_sources = problem.sources.size
     if problem.evenly_started:
@@ -54,9 +54,8 @@ class BatchMean:
 
     .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 / (\sum_b w_b)^2)}
 
-    is unbiased for batches whose variance is in proportion to their size. The mean is right after every batch,
-    the last one or not. Squares are accumulated about the
-    first batch's scores, so that they do not cancel.
+    is unbiased for batches whose variance is proportional to their size. Squares are accumulated about the first
+    batch's scores, to avoid cancellation.
     """
 
     def __init__(self, n_nodes: int) -> None:
@@ -70,7 +69,7 @@ class BatchMean:
         self._n = 0
 
     def add(self, measure: np.ndarray, weight: float) -> None:
-        """Take in the measure of one batch, shape (N,), and its share of the walks."""
+        """Add the measure of one batch, shape (N,), with its share of the walks."""
         size = float(measure.sum())
         if self._reference is None:
             self._reference = measure / size if size > 0 else measure

@@ -1,9 +1,9 @@
-r"""The first steps of all walks at once, exactly, so that only what comes after them is estimated.
+r"""The first steps of all walks, computed exactly, so that only later ones are estimated.
 
 .. math:: x = p \sum_{k < n} y_k + |y_n| \, x', \qquad y_k = ((1 - p) P^T)^k v,
 
-where x' is the measure of walks that start from y_n / |y_n| (`graphrf.pagerank.problem.Problem`). Every step takes
-1 - p off the error of the walks, for a product with a sparse matrix.
+where x' is the measure of walks that start from y_n / |y_n| (`RankingProblem`). Every step multiplies the error of
+the walks by 1 - p, at the cost of one product with a sparse matrix.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import dataclasses
 import numpy as np
 
 from graphrf.pagerank.power import walked
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 
 
-def take_exact_steps(problem: Problem, n_steps: int, n_threads: int) -> tuple[np.ndarray, Problem | None, float]:
+def take_exact_steps(
+    problem: RankingProblem, n_steps: int, n_threads: int
+) -> tuple[np.ndarray, RankingProblem | None, float]:
     """The part of x from the first `n_steps` steps, shape (N,); the problem of the rest, and its mass |y_n|.
 
-    No problem is left if all walks were lost at dangling nodes.
+    The problem is None if all walks were lost at dangling nodes.
     """
     measure = np.zeros(problem.graph.n_nodes)
     if n_steps == 0:

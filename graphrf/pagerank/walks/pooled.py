@@ -1,14 +1,13 @@
-"""Pooled walkers: all walkers that stand on one node are one population, which stops and parts in whole numbers.
+"""Pooled walkers: the walkers on one node are a population, which stops and splits in whole numbers.
 
-Walkers that stand together need not choose independently. Of a population c, c p_halt stop and the rest are
-dealt to the neighbours in proportion to the weights, both rounded at random with the right mean. Expectations
-are linear, so the expected populations are those of independent walkers (no independence is needed), while
-the noise is that of rounding alone. The cost is per node and round, not per walker; with many walkers this
-becomes power iteration with rounding. Scores come from the populations (`graphrf.pagerank.walks.visits`).
+Of a population c, c p_halt walkers stop and the others are divided among the neighbours in proportion to the
+weights, both rounded at random without bias. Expectations are linear, so the expected populations are those of
+independent walkers, while the only noise is that of rounding. The cost is per node and round, not per walker; with
+many walkers this becomes power iteration with rounding. Scores come from the populations
+(`graphrf.pagerank.walks.visits`).
 
-While most nodes are populated, a round sweeps over all of them, in blocks that threads share; the few walkers
-that are left later, or that start on few nodes, are followed by a list of the nodes where they stand. Blocks and
-the choice between sweep and list depend on the graph and the populations only, never on the threads.
+While most nodes are populated, a round sweeps over all of them, in blocks that threads share; few walkers are
+followed by a list of their nodes. Blocks and the choice between sweep and list do not depend on the threads.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _U1 = np.uint64(1)
 _U11 = np.uint64(11)
 _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-# Nodes whose stops are rounded together; a task of one thread.
+# Nodes whose stops are rounded together, by one thread.
 BLOCK = 1 << 12
-# Walkers are followed by a list once there are fewer than one for so many nodes.
+# Walkers are followed by a list if there are fewer than one for so many nodes.
 SPARSE = 16
-# Binary digits of the fractions of walkers that stop, and a whole walker in their unit.
+# Binary digits of fractions of walkers, and a whole walker in this unit.
 FRACTION_BITS = 52
 ONE = 1 << FRACTION_BITS
 
@@ -46,7 +45,7 @@ def count_pool(
 
     Parameters
     ----------
-    walk_arrays : an empty row is a dangling node, where walkers that do not stop are lost
+    walk_arrays : an empty row is a dangling node, where walkers that continue are lost
     starts : int64, shape (N,), the walkers that start on each node
     p_halt : float
     key : uint64, the seed
@@ -55,14 +54,14 @@ def count_pool(
     """
     total = int(starts.sum())
     n_nodes = starts.size
-    # Half the memory traffic where the numbers allow it.
+    # Half the memory traffic if the numbers allow it.
     population = starts.astype(np.int32 if total < 2**31 else np.int64)
     following = np.zeros_like(population)
     k = 0
     n_steps = 0
     n_threads = startable(min(n_threads, -(-n_nodes // BLOCK)))
     if n_threads > 1:
-        # Every thread deals into an array of its own; sums of integers do not depend on who dealt what.
+        # Every thread writes into its own array; sums of integers do not depend on the threads.
         targets = [following, *(np.zeros_like(population) for _ in range(n_threads - 1))]
         slices = np.linspace(0, n_nodes, n_threads + 1).astype(np.int64)
         with ThreadPoolExecutor(n_threads, thread_name_prefix="graphrf") as pool:
@@ -90,9 +89,9 @@ def count_pool(
 
 
 class _Workspace(NamedTuple):
-    """Room for a round's work: nodes, walkers that they keep, and the random bits of their stops and dealings.
+    """Buffers of a round: nodes, their remaining walkers, and the random bits of stops and divisions.
 
-    Taken once for many blocks: threads that allocate for every block wait for each other.
+    They are allocated once for many blocks, since threads wait for each other when they allocate.
     """
 
     nodes: np.ndarray
@@ -113,7 +112,7 @@ def _new_workspace(size):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _run(indptr, indices, cumulative, population, following, p_halt, k, key, counts):  # type: ignore[no-untyped-def]
-    """Run a pool to its end from the populations after round k, alone; returns the number of steps."""
+    """Run a pool to its end from the populations after round k, on one thread; returns the number of steps."""
     n_nodes = population.size
     total = np.int64(population.sum())
     n_steps = 0
@@ -182,9 +181,8 @@ def _round(  # type: ignore[no-untyped-def]
     """One round of the first n nodes in the workspace; empties their populations.
 
     Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it);
-    returns their number. One kind of work a loop, so that the generator's is vectorised.
-    Counters: (node, round, 0, POOL) for a node's stops and its dealing, (first node, round, 1, POOL) for what the
-    stops leave.
+    returns their number. One kind of work in each loop, so that the generator is vectorised. Counters: (node,
+    round, 0, POOL) for a node's stops and division, (first node, round, 1, POOL) for the last carry of the stops.
     """
     if n == 0:
         return 0
@@ -207,15 +205,15 @@ def _round(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
-    """Take from each population c the walkers that stop: c p_halt, rounded up or down with the right mean.
+    """Remove the walkers that stop from each population c: c p_halt, rounded up or down without bias.
 
-    The fractions are rounded by the pivotal method in order: one place at a time (`owner`) carries what has been
-    neither granted nor lost, so the number of stops in all is within one of its expectation, and stops of nearby
-    nodes are negatively correlated. `left` has a place more than `uniforms`, for the owner before the first;
-    `last` settles the carry at the end. Without branches, since half of them would be mispredicted.
+    Fractions are rounded by the pivotal method in order: one place at a time (`owner`) holds the carry, so the
+    total number of stops is within one of its expectation, and stops of nearby nodes are negatively correlated.
+    `left` has one place more than `uniforms`, for the owner before the first; `last` rounds the carry at the end.
+    There are no branches, half of which would be mispredicted.
 
-    Fractions are whole multiples of 2^-52, rounded down, so that their sums are exact in any order and other
-    engines find the same carries: this takes less than 2^-52 off a node's expected stops.
+    Fractions are multiples of 2^-52, rounded down, so that their sums are exact in any order and other engines
+    have the same carries: a node's expected number of stops is too small by less than 2^-52.
 
     Source: Deville and Tillé, "Unequal probability sampling without replacement through a splitting method",
     Biometrika 1998; Chauvet, "On a characterization of ordered pivotal sampling", Bernoulli 2012.
@@ -231,7 +229,7 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
         left[i] -= whole
         both = carry + fraction
         # Below 1, one of the two takes the sum of their fractions, the other nothing; else one of them takes a
-        # walker, the other what is left. `change`: it is i that carries on.
+        # walker, the other the rest. `change` makes i the owner.
         grant = both >> FRACTION_BITS
         if grant == 1:
             change = uniforms[i] * float(2 * ONE - both) >= float(ONE - carry)
@@ -245,9 +243,9 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # type: ignore[no-untyped-def]
-    """Deal c > 0 walkers of u to its neighbours by systematic sampling: each gets its share rounded up or down.
+    """Divide c > 0 walkers of u among its neighbours by systematic sampling: shares are rounded up or down.
 
-    Walkers of a dangling node are lost. `n` nodes are listed in `reached`; returns how many are then.
+    Walkers of a dangling node are lost. `n` nodes are listed in `reached`; returns the new number.
     """
     low = np.int64(indptr[u])
     high = np.int64(indptr[u + 1])
@@ -261,8 +259,8 @@ def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # ty
     if cumulative.size == 0:
         if degree == 0:
             return n
-        # Neighbour j gets the number of multiples of `degree` in the j-th step of `c` from a random start. Without
-        # branches, and the division in floating point, exact below 2^53.
+        # Neighbour j gets the number of multiples of `degree` in the j-th step of `c` from a random start. There
+        # are no branches, and the division in floating point is exact below 2^53.
         each = np.int64(float(c) / float(degree))
         rest = c - each * degree
         place = np.int64(((bits >> _U32) * uint64(degree)) >> _U32)
@@ -272,7 +270,7 @@ def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # ty
             place -= degree * more
             n = _add(indices[e], each + more, following, reached, n)
         return n
-    # One sweep over the points (offset + i) / c.
+    # One pass over the points (offset + i) / c.
     offset = float(bits >> _U11) * 2.0**-53
     dealt = 0
     for e in range(low, high):
@@ -284,7 +282,7 @@ def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # ty
 
 @njit(nogil=True)
 def _add(v, walkers, following, reached, n):  # type: ignore[no-untyped-def]
-    place = uint64(v)  # unsigned: numba would look for negative indices
+    place = uint64(v)  # unsigned subscripts need no test for negative ones
     if reached is not None and walkers > 0 and following[place] == 0:
         reached[n] = v
         n += 1

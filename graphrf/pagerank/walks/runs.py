@@ -1,4 +1,4 @@
-"""Batches of walks, run: their measures one after the other, on threads or a device, with progress."""
+"""Batches of walks: their counts and measures, on threads or a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map
 from graphrf.pagerank.power import walked
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks import batches
 from graphrf.pagerank.walks.exact_steps import take_exact_steps
@@ -32,12 +32,13 @@ _TASK_WALKS = 100_000
 
 @dataclass(frozen=True)
 class Walks:
-    """Walks of a problem and their scores: the measures of `batch_measures`, after some exact steps.
+    """Walks of a problem, and the measures of their counts, after some exact steps.
 
-    `on` holds the transitions of the problem's graph where torch runs the pools; None: numba makes the walks.
+    `law` None stands for pooled walkers, `vector` is the number of the personalisation vector among several, and
+    `on` holds the graph's transitions on a device if torch runs the pools, one after the other.
     """
 
-    problem: Problem
+    problem: RankingProblem
     law: LengthLaw | None
     estimator: str
     seed: int
@@ -52,7 +53,7 @@ class Walks:
         return 1 if self.law is None else self.law.group
 
     @cached_property
-    def _exact_part(self) -> tuple[np.ndarray, Problem | None, float]:
+    def _exact_part(self) -> tuple[np.ndarray, RankingProblem | None, float]:
         return take_exact_steps(self.problem, self.exact_steps, self.n_threads)
 
     @property
@@ -63,17 +64,16 @@ class Walks:
 
     @property
     def known(self) -> np.ndarray:
-        """The part of x that the walks leave as it is, shape (N,)."""
+        """The part of x that does not depend on the walks, shape (N,)."""
         exact, problem, mass = self._exact_part
         if problem is None or self.estimator != "visits":
             return exact
         return np.asarray(exact + mass * problem.p_halt * problem.start)
 
     def l1_error(self, scores: np.ndarray, stderr: np.ndarray, n_batches: int, steps: int) -> float:
-        """The expected L1 error of scores with standard errors from batches of walks that took so many steps.
+        """The expected L1 error of scores with standard errors from batches of walks that took `steps` steps.
 
-        Where walks took no step at all, their scatter says nothing of what is beyond: one exact step does, but for
-        twice the mass that goes further.
+        Without any step, the error comes from one exact step and twice the mass of further ones.
         """
         exact, problem, mass = self._exact_part
         if steps == 0 and problem is not None:
@@ -92,27 +92,76 @@ class Walks:
         progress: bool = False,
         counted: Iterable[Counted] | None = None,
     ) -> Iterator[tuple[np.ndarray, float, int]]:
-        """Measures of the problem's x, as by `batch_measures`; `counted` are the batches if already counted."""
+        """The measures of independent batches: arrays (N,), weights, steps taken.
+
+        `groups` groups of coupled walks start from every source, on average. A measure has the mean weight * x for
+        the measure x of `RankingProblem`, and the weights sum to 1. `counted` batches are not run again.
+        """
         exact, problem, mass = self._exact_part
         if problem is None:
             for part in batches.split(groups, n_batches):
                 yield part / groups * exact, part / groups, 0
             return
-        for measure, weight, steps in batch_measures(
-            problem,
-            self.law,
-            self.estimator,
-            groups,
-            n_batches,
-            seed=self.seed,
-            n_threads=self.n_threads,
-            progress=progress,
-            vector=self.vector,
-            first_batch=first_batch,
-            on=self.on,
-            counted=counted,
-        ):
+        total = groups * self.group * problem.sources.size
+        control = control_vector(problem)
+        if counted is None:
+            counted = self.counts(groups, n_batches, first_batch=first_batch, progress=progress)
+        for counts, started, steps in counted:
+            weight = started / total
+            if self.estimator == "visits":
+                measure = visit_measure(counts, total, weight, problem, control)
+            else:
+                measure = end_point_measure(counts, total)
             yield mass * measure + weight * exact, weight, steps
+
+    def counts(
+        self,
+        groups: int,
+        n_batches: int,
+        *,
+        first_batch: int = 0,
+        progress: bool = False,
+        only: np.ndarray | None = None,
+        trails: list[np.ndarray] | None = None,
+    ) -> Iterator[Counted]:
+        """The counts of the batches of `measures`, with the random bits of batch `first_batch` and the following.
+
+        `only` is a mask of the sources whose walks are counted. If `trails` is given, arrays uint32, shape (2, n),
+        are appended to it: every node that a step led to, and the source of its walk.
+        """
+        _, problem, _ = self._exact_part
+        assert problem is not None
+        n_nodes = problem.graph.n_nodes
+        walk_arrays = graph_transitions(problem.graph)
+        chosen = slice(None) if only is None else only
+        # A pool is one task, whose rounds are shared by the threads that have no pool; walks are divided so that
+        # every thread gets a few tasks, of one batch or of several.
+        pool_threads = max(1, self.n_threads // n_batches)
+        blocks = 1 if self.law is None else -(-4 * self.n_threads // n_batches)
+        tasks: list[_Task] = []
+        for batch, part in enumerate(batches.split(groups, n_batches)):
+            key, offset = batches.batch_key(np.uint64(self.seed), first_batch + batch, self.vector)
+            walks = batches.starts(problem, part, self.group, offset)
+            tasks += _blocks(batch, np.uint64(key), problem.sources[chosen], walks[chosen], blocks)
+
+        def run(task: _Task) -> tuple[np.ndarray, int]:
+            counts = np.zeros(n_nodes, dtype=np.int64)
+            if self.law is None:
+                return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, self.on)
+            return counts, _run_walks(task, walk_arrays, self.law, self.estimator == "visits", counts, trails)
+
+        total = sum(int(task.walks.sum()) for task in tasks)
+        with progress_bar("PageRank", progress, total=total, unit="walks") as bar:
+            results = zip(tasks, ordered_map(run, tasks, self.n_threads if self.on is None else 1), strict=True)
+            for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
+                counts = np.zeros(n_nodes, dtype=np.int64)
+                started = steps = 0
+                for task, (task_counts, task_steps) in parts:
+                    counts += task_counts
+                    started += int(task.walks.sum())
+                    steps += task_steps
+                    bar.update(int(task.walks.sum()))
+                yield Counted(counts, started, steps)
 
 
 class Counted(NamedTuple):
@@ -123,101 +172,9 @@ class Counted(NamedTuple):
     steps: int
 
 
-def batch_measures(
-    problem: Problem,
-    law: LengthLaw | None,
-    estimator: str,
-    groups: int,
-    n_batches: int,
-    *,
-    seed: int,
-    n_threads: int,
-    progress: bool = False,
-    vector: int = 0,
-    first_batch: int = 0,
-    on: DeviceTransitions | None = None,
-    counted: Iterable[Counted] | None = None,
-) -> Iterator[tuple[np.ndarray, float, int]]:
-    """The parts of the measure x (`Problem`) from independent batches: arrays (N,), weights, steps taken.
-
-    `groups` groups of coupled walks start for every source, on average; `law` None stands for pooled walkers.
-    A part has the mean weight * x, the weights sum to 1. The random bits are those of the batches number
-    `first_batch` on of a `vector` among several. Where the graph's transitions are `on` a device, pools run there,
-    one after the other. `counted` batches are not run again.
-    """
-    total = groups * (law.group if law is not None else 1) * problem.sources.size
-    control = control_vector(problem)
-    if counted is None:
-        counted = batch_counts(
-            problem, law, estimator, groups, n_batches, seed=seed, n_threads=n_threads, progress=progress,
-            vector=vector, first_batch=first_batch, on=on,
-        )  # fmt: skip
-    for counts, started, steps in counted:
-        weight = started / total
-        if estimator == "visits":
-            yield visit_measure(counts, total, weight, problem, control), weight, steps
-        else:
-            yield end_point_measure(counts, total), weight, steps
-
-
-def batch_counts(
-    problem: Problem,
-    law: LengthLaw | None,
-    estimator: str,
-    groups: int,
-    n_batches: int,
-    *,
-    seed: int,
-    n_threads: int,
-    progress: bool = False,
-    vector: int = 0,
-    first_batch: int = 0,
-    on: DeviceTransitions | None = None,
-    only: np.ndarray | None = None,
-    trails: list[np.ndarray] | None = None,
-) -> Iterator[Counted]:
-    """The batches of `batch_measures`, counted; `only` is a mask of the sources whose walks are wanted.
-
-    To `trails`, if given, arrays uint32, shape (2, n), are added: every node that a step led to, and the source of
-    its walk.
-    """
-    n_nodes = problem.graph.n_nodes
-    group = law.group if law is not None else 1
-    walk_arrays = graph_transitions(problem.graph)
-    wanted = slice(None) if only is None else only
-    # A pool is one task, whose threads share its rounds where there are fewer pools; of walks, every thread gets
-    # a few tasks, whether from one batch or from several.
-    pool_threads = max(1, n_threads // n_batches)
-    blocks = 1 if law is None else -(-4 * n_threads // n_batches)
-    tasks: list[_Task] = []
-    for batch, part in enumerate(batches.split(groups, n_batches)):
-        key, offset = batches.batch_key(np.uint64(seed), first_batch + batch, vector)
-        walks = batches.starts(problem, part, group, offset)
-        tasks += _blocks(batch, np.uint64(key), problem.sources[wanted], walks[wanted], blocks)
-
-    def run(task: _Task) -> tuple[np.ndarray, int]:
-        counts = np.zeros(n_nodes, dtype=np.int64)
-        if law is None:
-            return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, on)
-        return counts, _run_walks(task, walk_arrays, law, estimator == "visits", counts, trails)
-
-    total = sum(int(task.walks.sum()) for task in tasks)
-    with progress_bar("PageRank", progress, total=total, unit="walks") as bar:
-        results = zip(tasks, ordered_map(run, tasks, n_threads if on is None else 1), strict=True)
-        for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
-            counts = np.zeros(n_nodes, dtype=np.int64)
-            started = steps = 0
-            for task, (task_counts, task_steps) in parts:
-                counts += task_counts
-                started += int(task.walks.sum())
-                steps += task_steps
-                bar.update(int(task.walks.sum()))
-            yield Counted(counts, started, steps)
-
-
 @dataclass(frozen=True)
 class _Task:
-    """Some of one batch's walks: `walks[i]` from `sources[i]`."""
+    """Some of the walks of a batch: `walks[i]` from `sources[i]`."""
 
     batch: int
     key: np.uint64
@@ -226,7 +183,7 @@ class _Task:
 
 
 def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int) -> Iterator[_Task]:
-    """One batch as at most `most` tasks of consecutive sources: counts are integers, so the cuts do not matter."""
+    """One batch as at most `most` tasks of consecutive sources; integer counts do not depend on the division."""
     n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, max(sources.size, 1))
     for block_sources, block_walks in zip(
         np.array_split(sources, n_blocks), np.array_split(walks, n_blocks), strict=True
@@ -260,21 +217,13 @@ def _run_walks(
     trails: list[np.ndarray] | None,
 ) -> int:
     steps = 0
-    # Sources with equally many walks go together, since a law's rule may depend on how many there are.
+    # Sources with equal numbers of walks go together, since a rule may depend on this number.
     for n_walks in np.unique(task.walks[task.walks > 0]).tolist():
         sources = task.sources[task.walks == n_walks].astype(np.int64)
         taken, trail = count_walks(
-            *walk_arrays,
-            sources,
-            n_walks,
-            int(law.rule),
-            law.survival.table,
-            law.permutations(n_walks),
-            task.key,
-            visits,
-            counts,
-            trails is not None,
-        )
+            *walk_arrays, sources, n_walks, int(law.rule), law.survival.table, law.permutations(n_walks),
+            task.key, visits, counts, trails is not None,
+        )  # fmt: skip
         steps += taken
         if trails is not None:
             trails.append(trail)

@@ -2,15 +2,14 @@ r"""Scores from visits: p_halt for each visit of a walk, its start included.
 
 .. math:: \hat x_i = p v_i + \frac{p}{M} \#\{\text{steps of the } M \text{ walks that lead to } i\}.
 
-Every visit halts with probability p, so this is the conditional expectation of the end points given the paths:
-mostly 4 to 7 times less variance at p = 0.15 from the same walks. The visits of all starts are known, so they
-carry no noise, however the walks are dealt to the sources.
+Every visit halts with probability p, so this is the conditional expectation of the end points given the paths,
+with mostly 4 to 7 times less variance at p = 0.15. Visits at the starts are known, so they have no noise.
 
-The sum is right only in expectation. It obeys sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 (every walk
-halts or is lost), so the estimate's defect e has mean zero, and e b is added for a fixed vector b: this keeps
-the mean and takes out the noise of the walks' lengths. Dividing by the sum instead would be biased. Without
-dangling nodes b sums to 1, which restores the identity. With them a walk that is lost puts 1 / p times its visit
-into e, and sum(x) may be as small as p: there b sums to about sum(x), or the noise of e would drown x.
+Since every walk halts or is lost, sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 in expectation, so the
+defect e of an estimate has mean zero. Adding e b for a fixed vector b keeps the mean and removes the noise of the
+walks' lengths, while dividing by the sum would be biased. Without dangling nodes b sums to 1, which restores the
+identity. With them a lost walk adds 1 / p times its visit to e, and sum(x) may be as small as p: then b sums to
+about sum(x), so that the noise of e stays small.
 
 Source: Avrachenkov, Litvak, Nemirovsky and Osipova, "Monte Carlo methods in PageRank computation: when one
 iteration is sufficient", SIAM J. Numer. Anal. 45(2), 2007 (complete path).
@@ -20,17 +19,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf.pagerank.problem import Problem
+from graphrf.pagerank.problem import RankingProblem
 
 
-def control_vector(problem: Problem) -> np.ndarray:
-    """The fixed vector b, shape (N,): where a walk's surplus of steps is likely to be.
+def control_vector(problem: RankingProblem) -> np.ndarray:
+    """The fixed vector b, shape (N,): a guess of the nodes of a walk's surplus steps.
 
-    The degrees on undirected graphs without personalisation, else the start, always without dangling nodes
-    (where walks take no further steps), so that sum(x) stays at least p_halt. All zero if only dangling nodes
-    can be started from: then nothing is random.
-
-    Its sum is p / (p + (1 - p) q), which is that of x where every visit is lost with probability q, taken from the
+    It is proportional to the degrees on undirected graphs without personalisation, else to the start, without
+    dangling nodes, so that sum(x) is at least p_halt. It is zero if all starts are dangling: then nothing is
+    random. Its sum is p / (p + (1 - p) q), that of x if every visit is lost with probability q, estimated from the
     first two visits of a walk: 1 without dangling nodes.
     """
     local = problem.graph.directed or problem.personalized
@@ -43,7 +40,7 @@ def control_vector(problem: Problem) -> np.ndarray:
     return control * (_kept_share(problem) / total) if total > 0 else control
 
 
-def _kept_share(problem: Problem) -> float:
+def _kept_share(problem: RankingProblem) -> float:
     """p / (p + (1 - p) q), with q the share of dangling nodes among the first two visits of walks."""
     graph, walk = problem.graph, 1 - problem.p_halt
     lost = np.zeros(graph.n_nodes)
@@ -57,12 +54,12 @@ def _kept_share(problem: Problem) -> float:
 
 
 def visit_measure(
-    counts: np.ndarray, n_walks: int, share: float, problem: Problem, control: np.ndarray
+    counts: np.ndarray, n_walks: int, share: float, problem: RankingProblem, control: np.ndarray
 ) -> np.ndarray:
-    """The estimate of x (`Problem`) from counts of steps, shape (N,).
+    """The estimate of x (`RankingProblem`) from counts of steps, shape (N,).
 
-    `counts` may be a part of the steps of `n_walks` walks: `share` of these walks; the function is linear in
-    (counts, share), so that the measures of all parts add up to that of the whole.
+    `counts` may be those of a `share` of `n_walks` walks; the function is linear in (counts, share), so that the
+    measures of all parts add up to the total.
     """
     p = problem.p_halt
     measure = share * p * problem.start + (p / n_walks) * counts
@@ -72,5 +69,5 @@ def visit_measure(
 
 
 def end_point_measure(counts: np.ndarray, n_walks: int) -> np.ndarray:
-    """The estimate of x (`Problem`) from counts of end points, a part of those of `n_walks` walks; linear."""
+    """Estimate of x (`RankingProblem`) from counts of end points of some of `n_walks` walks; linear in them."""
     return counts / n_walks

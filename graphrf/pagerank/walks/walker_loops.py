@@ -1,8 +1,8 @@
 """The compiled loop of independent walkers: counts of visits, or of end points, at every node.
 
 Many walkers advance together, one step at a time, so that their reads overlap in the memory system; no walk is
-stored. All random bits are functions of (seed, source, walk, step), and the counts are integers, so blocks of
-sources can be counted apart, in any order, and added.
+stored. All random bits are functions of (seed, source, walk, step), and counts are integers, so blocks of sources
+can be counted separately, in any order, and added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LANES = 128
 def count_walks(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, key, visits, counts, traced
 ):
-    """Walk from every source and count; returns the number of steps walked, and where they led.
+    """Walk from every source and count; returns the number of steps, and their trail.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ def count_walks(  # type: ignore[no-untyped-def]
     key : uint64, the seed
     visits : bool; True counts every node that a step leads to (not the start), False the nodes where walks end
     counts : int64, shape (N,), added to
-    traced : bool; True returns, in no order, the node that each step led to and the source of its walk, uint32,
-        shape (2, steps); else there are none
+    traced : bool; True returns the node that each step led to and the source of its walk, in any order, uint32,
+        shape (2, steps); False returns an empty trail
 
     Notes
     -----
-    A walk that is to go on from a dangling node is lost: it has no end point and no further visits.
+    A walk that continues from a dangling node is lost: it has no end point and no further visits.
     """
     lengths = np.empty(n_walks, np.int64)
     source = np.empty(_LANES, np.uint64)
@@ -88,7 +88,7 @@ def count_walks(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _with_room(trail, filled, lengths):  # type: ignore[no-untyped-def]
-    """The trail, larger if walks of these lengths may not fit behind what is filled."""
+    """The trail, enlarged if walks of these lengths may not fit behind its first `filled` steps."""
     needed = filled + lengths.sum()
     if needed <= trail.shape[1]:
         return trail
@@ -101,26 +101,13 @@ def _with_room(trail, filled, lengths):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _advance(  # type: ignore[no-untyped-def]
-    used,
-    source,
-    walk,
-    length,
-    position,
-    words,
-    alive,
-    indptr,
-    indices,
-    cumulative,
-    key,
-    visits,
-    counts,
-    trail,
+    used, source, walk, length, position, words, alive, indptr, indices, cumulative, key, visits, counts, trail,
     filled,
-):
+):  # fmt: skip
     """Walk the first `used` lanes to their ends.
 
     Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
-    Where the trail has room, steps are written there from `filled` on.
+    Steps are written to the trail from `filled` on, unless it is empty.
     Counters: (source, walk, block of steps, DIRECTION).
     """
     per_call = 4 if cumulative.size == 0 else 2
@@ -139,7 +126,7 @@ def _advance(  # type: ignore[no-untyped-def]
                     source[lane], walk[lane], block, _USE_DIRECTION, key
                 )
         k += 1
-        # One kind of read a loop, so that many are under way at once.
+        # One kind of read in each loop, so that many are in flight.
         for i in range(n):
             lane = alive[i]
             if per_call == 4:

@@ -1,7 +1,7 @@
-"""The compiled loops of one compressed step: a product that samples heavy rows, and what compresses its result.
+"""The compiled loops of one compressed step: a product that samples heavy rows, and the compression of its result.
 
-All entries of W, and so all values, are positive. Subscripts are unsigned, which spares the test for negative
-ones, and what data decide is added, not branched on.
+All entries of W, and so all values, are positive. Subscripts are unsigned, which needs no test for negative ones,
+and conditions on data are added as numbers to avoid branches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def _spread(node, value, indptr, indices, weights, dense, nodes, n):  # type: ig
 
 @njit(nogil=True)
 def product(indptr, indices, weights, nodes, values, first, last, dense):  # type: ignore[no-untyped-def]
-    """Add the product with x to `dense`, x being nodes[first:last] with their values, the whole of every row.
+    """Add the full product with x to `dense`, where x is nodes[first:last] with their values.
 
-    The nodes reached follow from `last` on; returns their end.
+    Reached nodes are appended from `last` on; returns their end.
     """
     n = uint64(last)
     for i in range(uint64(first), uint64(last)):
@@ -42,7 +42,7 @@ def product(indptr, indices, weights, nodes, values, first, last, dense):  # typ
 
 @njit(inline="always")
 def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
-    """True if a node of this mass has its whole row read: half its edges or more would be picked."""
+    """True if the whole row of a node of this mass is read, since at least half its edges would be picked."""
     return degree * unit_mass <= 2.0 * mass
 
 
@@ -52,11 +52,10 @@ def product_within(  # type: ignore[no-untyped-def]
 ):
     """Unbiased estimate of `product` from about `n_picks` reads: light entries have their edges sampled.
 
-    Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. Where a fair share of the picks is half
-    its edges or more, the row is read whole. The rest is sampled systematically over all its edges in turn, each
-    edge with probability proportional to its mass, and every pick stands for the same mass. Returns the end of
-    the nodes reached, and the number of edges read or picked: at most 2 n_picks + 1, as rows that are read whole
-    have at most 2 edges for each pick of their share.
+    Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. A row is read whole if its share of the
+    picks is at least half its edges. The other rows are sampled systematically over all their edges in turn, each
+    edge with probability proportional to its mass, and every pick has the same mass. Returns the end of the
+    reached nodes, and the number of edges read or picked: at most 2 n_picks + 1.
     """
     total = 0.0
     for i in range(uint64(first), uint64(last)):
@@ -96,7 +95,7 @@ def product_within(  # type: ignore[no-untyped-def]
             done += 1
             point += gap
         running = end
-    while done < n_sampled:  # rounding does not lose a pick
+    while done < n_sampled:  # picks lost to rounding
         node = uint64(nodes[latest])
         high = uint64(indptr[node + _U1]) - _U1
         n = _land(uint64(indptr[node]), high, cumulative[high], gap, indices, cumulative, dense, nodes, n)
@@ -106,7 +105,7 @@ def product_within(  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _land(low, high, x, mass, indices, cumulative, dense, nodes, n):  # type: ignore[no-untyped-def]
-    """Put mass on the neighbour among edges low .. high whose stretch of the row's running sum holds x."""
+    """Put mass on the neighbour, among edges low .. high, whose interval of the row's running sum holds x."""
     while low < high:
         middle = (low + high) >> _U1
         if x < cumulative[middle]:
@@ -123,11 +122,11 @@ def _land(low, high, x, mass, indices, cumulative, dense, nodes, n):  # type: ig
 
 @njit(nogil=True)
 def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped-def]
-    """Move to the front what compression keeps exactly; returns the end of it, and the sum of the rest.
+    """Move the entries that compression keeps exactly to the front; returns their end, and the sum of the rest.
 
-    With m places left and a rest that sums to S, an entry y of the rest is kept when y m >= S. Keeping one lowers
-    S / m, so all that pass one threshold may be kept before it is computed anew: the same set results as by
-    keeping the largest, one at a time.
+    With m places left and a rest of sum S, an entry y of the rest is kept when y m >= S. Keeping one lowers S / m,
+    so all entries above one threshold can be kept before it is updated: the result is the same as keeping the
+    largest entries one at a time.
     """
     end = uint64(last)
     start = uint64(first)
@@ -162,9 +161,9 @@ def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped
 def pick(nodes, values, first, last, total, n_picks, u):  # type: ignore[no-untyped-def]
     """Systematic sampling of nodes[first:last], exactly `n_picks` of them, moved to the front of the range.
 
-    Entry i is picked when a point (u + j) total / n_picks, j = 0, 1, ..., falls into its stretch of the running
-    sum of values: with probability n_picks y_i / total, and then it stands for total / n_picks. Rounding is not
-    allowed to change the number of picks.
+    Entry i is picked when a point (u + j) total / n_picks, j = 0, 1, ..., is in its interval of the running sum of
+    values: with probability n_picks y_i / total, and then its value is total / n_picks. Rounding does not change
+    the number of picks.
     """
     gap = total / n_picks if n_picks else 0.0
     point = u * gap

@@ -1,10 +1,9 @@
-"""One compressed step of many rows at once, as torch operations: those of `compression.py`, entry for entry.
+"""One compressed step of many rows at once in torch, with the results of `compression.py`, entry for entry.
 
-Vectors stay in the order in which the loops hold them, as systematic sampling goes by it. Sums are taken over
-segments, after a stable sort, and segments are added up one by one from the first, as in the loops: so values have
-the same bits. The running sums of systematic sampling go along the rows of a padded matrix. The CPU adds them one
-by one too; other devices add in another order, so that a point which falls within rounding of the end of an entry
-may pick its neighbour. No sum runs on from row to row.
+Vectors keep the order of the loops, since systematic sampling depends on it. Sums are over segments after a stable
+sort, in the order of the loops, so values have the same bits. The running sums of systematic sampling go along the
+rows of a padded matrix: the CPU adds them in order too, other devices may not, so that a point within rounding of
+the end of an entry may pick its neighbour there.
 """
 
 from __future__ import annotations
@@ -25,13 +24,8 @@ _NO_PLACE = -1
 class DeviceMatrix(NamedTuple):
     """`graphrf.sampling.powers.prepared.Matrix` on a device.
 
-    Attributes
-    ----------
-    indptr, order, rank : Tensor, int64
-    indices : Tensor, int32, or int64 where nodes are 2^31 or more
-    weights, cumulative, level, load : Tensor, float64
-    halvings : int
-        That bring a search in the longest row to an end.
+    `indptr`, `order` and `rank` are int64, `indices` int32, or int64 in graphs of at least 2^31 nodes, the others
+    float64. `halvings` is the number of halvings that complete a search in the longest row.
     """
 
     indptr: Tensor
@@ -57,7 +51,7 @@ def matrix_on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
 
 
 class Vectors(NamedTuple):
-    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and how many each row has."""
+    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and the size of each row."""
 
     nodes: Tensor
     values: Tensor
@@ -69,9 +63,9 @@ class Vectors(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Nodes that a product reaches, ascending in each row, and the place of each in the order of being reached.
+    """Nodes that a product reaches, ascending in each row, with the rank of each in the order of being reached.
 
-    Those of row i are starts[i] .. starts[i + 1] - 1. `rows` is the row of each.
+    Those of row i are starts[i] .. starts[i + 1] - 1. `rows` is the row of each node.
     """
 
     rows: Tensor
@@ -82,8 +76,8 @@ class Reached(NamedTuple):
 
 
 def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
-    """The sum of each of the segments in turn that `values` consists of, from its first element to its last."""
-    # Of two dimensions: each sum is then one thread's on GPUs too, which keeps the order.
+    """The sum of each segment of `values`, in order."""
+    # With two dimensions each sum is one thread's on GPUs too, which keeps the order.
     return torch.segment_reduce(values[:, None], "sum", lengths=sizes, axis=0, unsafe=True)[:, 0]
 
 
@@ -95,29 +89,29 @@ def starts_of(sizes: Tensor) -> Tensor:
 
 
 def edges_of(x: Vectors, matrix: DeviceMatrix) -> tuple[Tensor, Tensor]:
-    """The number of edges at each entry, and at the entries of each row together."""
+    """Number of edges of each entry, and of all entries of each row."""
     degrees = at(matrix.indptr, x.nodes + 1) - at(matrix.indptr, x.nodes)
     return degrees, _per_row(degrees, x.sizes)
 
 
 def at(values: Tensor, places: Tensor) -> Tensor:
-    """values[places] of one dimension; by name, as CPUs then take a fifth of the time."""
+    """values[places] in one dimension; `index_select` takes a fifth of the time on CPUs."""
     return values.index_select(0, places)
 
 
 def _numbers(sizes: Tensor, total: int) -> Tensor:
-    """Segment number of each element, for segments of these sizes, which are `total` in all."""
+    """Segment number of each of `total` elements, for segments of these sizes."""
     numbers = torch.arange(sizes.numel(), device=sizes.device)
     return torch.repeat_interleave(numbers, sizes, output_size=total)
 
 
 def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of integers, or how many are true, over segments of these sizes."""
+    """Sums of integers, or numbers of true elements, over segments of these sizes."""
     return at(starts_of(integers), starts_of(sizes)).diff()
 
 
 def _running(padded: Tensor) -> Tensor:
-    """Running sums along rows, of numbers that are not negative: they never fall, whatever the order of adding."""
+    """Running sums along rows of non-negative numbers: they never decrease, whatever the order of addition."""
     return padded.cumsum(1).cummax(1).values
 
 
@@ -127,7 +121,7 @@ def _totals(padded: Tensor) -> Tensor:
 
 
 def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
-    """(u + j) gap for j = 0 .. most - 1, a row for each gap, added up as the loops do."""
+    """(u + j) gap for j = 0 .. most - 1, a row for each gap, added up as in the loops."""
     points = gap[:, None].expand(-1, most).clone()
     points[:, 0] *= u
     return _running(points)
@@ -137,9 +131,9 @@ def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """Edges that a product reads: of each entry all or none, and of some rows a sample of the others' edges.
+    """Edges that a product reads: all or none of each entry's, and a sample of the others' edges in some rows.
 
-    `picks` is the number of edges picked in each row; `nodes` and `values` are where picks land, row by row.
+    `picks` is the number of edges picked in each row; `nodes` and `values` are the picked neighbours, row by row.
     """
 
     reads: Tensor
@@ -153,8 +147,8 @@ def product(
 ) -> tuple[Reached, Tensor]:
     """The products of the rows with the walk matrix, and the number of edges that each reads or picks.
 
-    Rows whose entries have more than 2 `n_picks` edges are sampled, with the uniform u of the row, as in
-    `graphrf.sampling.powers.compression.product_within`; without u, none is.
+    Rows whose entries have more than 2 `n_picks` edges are sampled with the uniform u of the row, as in
+    `graphrf.sampling.powers.compression.product_within`; without u, no rows are sampled.
     """
     n_rows = x.sizes.numel()
     reads, work = edges_of(x, matrix)
@@ -181,17 +175,17 @@ def product(
 
 
 def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
-    """Plan of a product, where `sampled` marks the rows whose light entries have their edges sampled."""
+    """Plan of a product; `sampled` marks the rows whose light entries have their edges sampled."""
     rows = x.rows()
     masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
-    # By a tensor: GPUs multiply by the reciprocal of a number, and a quotient that is whole may then not be.
+    # By a tensor: GPUs multiply by the reciprocal of a number, which may round an integer quotient.
     unit_mass = segment_sums(masses, x.sizes) / torch.full_like(x.sizes, n_picks)
     is_light = at(sampled, rows) & (degrees * at(unit_mass, rows) > 2.0 * masses)
     reads = torch.where(is_light, 0, degrees)
     masses = torch.where(is_light, masses, 0.0)
     rest = segment_sums(masses, x.sizes)
     picks = torch.where(rest > 0.0, torch.ceil(rest / unit_mass), 0.0).long()
-    # From here on the light entries, and only the rows that have some, as rows of padded matrices.
+    # From here on only light entries, and only rows that have some, as rows of padded matrices.
     sizes = _per_row(is_light, x.sizes)
     chosen = (sizes > 0).nonzero().view(-1)
     if chosen.numel() == 0:
@@ -206,7 +200,7 @@ def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor,
     ends = _running(ends)
     points = _points(gap, at(u, chosen), most)
     entry = torch.searchsorted(ends, points, right=True)
-    # Pick by pick. Rounding does not lose one: it then lands on the last edge that it could.
+    # Each pick in turn. One lost to rounding goes to the last possible edge.
     row = _numbers(some, n_landed)
     nth = torch.arange(n_landed, device=row.device) - at(starts_of(some), row)
     entry, point = entry[row, nth], points[row, nth]
@@ -218,7 +212,7 @@ def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor,
 
 
 def _landed(nodes: Tensor, x: Tensor, matrix: DeviceMatrix) -> Tensor:
-    """The neighbour of each node whose stretch of the row's running sum holds x."""
+    """The neighbour of each node whose interval of the row's running sum holds x."""
     low, high = at(matrix.indptr, nodes), at(matrix.indptr, nodes + 1) - 1
     return at(matrix.indices, search_rows(x, low, high, matrix.cumulative, matrix.halvings)).long()
 
@@ -226,7 +220,7 @@ def _landed(nodes: Tensor, x: Tensor, matrix: DeviceMatrix) -> Tensor:
 def _with_picks(
     keys: Tensor, shares: Tensor, whole: Tensor, plan: _Plan, packing: Packing
 ) -> tuple[Tensor, Tensor]:
-    """Keys and shares row by row, in each row what is read whole first and then what is picked."""
+    """Keys and shares row by row: in each row edges that are read first, then picked ones."""
     n_keys, n_picks = keys.numel(), plan.nodes.numel()
     starts = starts_of(whole + plan.picks)[:-1]
     row = _numbers(whole, n_keys)
@@ -296,8 +290,8 @@ def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
 def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) -> tuple[Tensor, Tensor]:
     """Reduce each row of y, which has sizes[i] > `budget` values and then zeros, to `budget` without bias.
 
-    Columns are in the order of systematic sampling; `found` is the place of each in the order in which the loops
-    hold them. Returns the places that values have afterwards, -1 of those that are dropped, and the values.
+    Columns are in the order of systematic sampling; `found` is the rank of each in the order of the loops. Returns
+    the ranks of the values afterwards, -1 for dropped ones, and the values.
     """
     places, total, left = keep_largest(y, found, sizes, budget)
     is_rest = (places < 0) & (y > 0.0)
@@ -310,12 +304,12 @@ def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) ->
 def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
     """Select the entries that compression keeps exactly, in all rows at once, until no row keeps more.
 
-    Returns the place of each among what is kept, -1 of others; the sum of the rest; and the places left.
+    Returns the rank of each among the kept ones, -1 for others; the sum of the rest; and the places left.
     """
     n_rows, width = y.shape
     positions = torch.arange(width, device=y.device)
     places = torch.full_like(found, _NO_PLACE)
-    # As the loops hold them: y, and the column that each came from.
+    # In the order of the loops: y, and the column of each value.
     column = torch.empty_like(found).scatter_(1, found, positions.expand_as(found))
     y = y.gather(1, column)
     total = _totals(y)
@@ -343,13 +337,13 @@ def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[
 
 
 def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
-    """Which position each of the rest comes from, after the loops have brought what is kept to the front.
+    """Original position of each entry of the rest, after the loops have moved kept entries to the front.
 
-    Going through a row, they swap every entry with the one at the front of the rest, and the front moves on when
-    the entry is kept. So position i receives entry i - 1 if that was not kept; else what was at the new front by
-    then, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
-    front itself ends with what a position beyond the end would receive. What is said of positions before it, where
-    all is kept, means nothing.
+    Going through a row, the loops swap every entry with the one at the front of the rest, and the front advances
+    when the entry is kept. So position i receives entry i - 1 if that was not kept; else the entry then at the new
+    front, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
+    front itself ends with the entry that a position beyond the end would receive. Results for kept positions are
+    undefined.
     """
     width = kept.shape[1]
     end = torch.arange(width + 1, device=kept.device)
@@ -369,11 +363,11 @@ def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
 
 
 def pick(rest: Tensor, is_rest: Tensor, total: Tensor, n_picks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Systematic sampling of n_picks[i] entries of every row, and what each of them stands for.
+    """Systematic sampling of n_picks[i] entries of every row, and the value of each pick.
 
-    Entry i is picked when a point not yet taken, (u + j) total / n_picks, falls below the running sum, one at
-    most; and when all that remain are needed. With d_i the number of points below, and at least as many as remain
-    needed, the entries picked up to i number
+    Entry i is picked when a point not yet taken, (u + j) total / n_picks, is below the running sum (at most one),
+    and when all remaining entries are needed. With d_i the larger of the number of points below and the number of
+    picks that must be made by then, the number of picks up to i is
 
         n_i = min(n_{i-1} + 1, d_i) = min(i + 1, min_{k <= i} d_k + i - k).
     """

@@ -1,8 +1,8 @@
 """The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
 
-One pass over a block of sources, without the interpreter lock. Nodes carry the numbers of another order (see
-`relabelled`) while powers are taken, so that what is alike lies together in the systematic sampling, and their own
-numbers in the record.
+One pass over a block of sources, without the interpreter lock. While powers are computed, nodes are numbered in
+another order (see `relabelled`), in which near nodes are neighbours for systematic sampling; the record has their
+original numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.sampling.buffers import grown
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
 from graphrf.sampling.powers.selection import kth_largest
@@ -21,7 +21,7 @@ from graphrf.sampling.walks.philox import Use, philox, unit
 _USE_COMPRESS = np.uint64(Use.COMPRESS)
 _U0 = np.uint64(0)
 _U1 = np.uint64(1)
-# Norms of what was dropped are rounded up to float32.
+# Norms of dropped parts are rounded up to float32.
 _UP = 1.0 + 2.0**-23
 
 
@@ -31,9 +31,9 @@ def powers_of(  # type: ignore[no-untyped-def]
 ):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
-    A product reads about `picks` budgets[k] edges where its rows have more, and all of them where `picks` is 0.
-    x_k is nodes[ends[k] : ends[k + 1]] with their values; `ends` has room for one more than the powers. Returns
-    the buffers, which may have grown, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    A product reads about `picks` budgets[k] edges if its rows have more, and all of them if `picks` is 0. x_k is
+    nodes[ends[k] : ends[k + 1]] with their values; `ends` has one element more than the powers. Returns the
+    buffers, which may have been enlarged, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
     indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
     dense, _, low, middle, top = scratch
@@ -58,8 +58,8 @@ def powers_of(  # type: ignore[no-untyped-def]
         reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
         if most > nodes.size:
-            nodes = grown(nodes, last, 2 * most)
-            values = grown(values, last, 2 * most)
+            nodes = enlarged(nodes, last, 2 * most)
+            values = enlarged(values, last, 2 * most)
         w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
         if whole:
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
@@ -124,26 +124,25 @@ def power_block(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    matrix : Matrix, what `relabelled` makes of the walk matrix
-    scratch : Scratch, all zeros, and zeros again at the end
+    matrix : Matrix, from `relabelled`
+    scratch : Scratch, all zeros, as they are again at the end
     sources : int64, shape (n,)
-    budgets : int64, shape (max_length + 1,), entries that each x_k is compressed to
-    picks : int, edges that a product reads for every place of the budget; 0 for all
+    budgets : int64, shape (max_length + 1,), entries of each compressed x_k
+    picks : int, edges that a product reads for every entry of the budget; 0 for all
     keep : int, nodes of the finished row that are kept: those with the largest sum_k (W^k)_iv
     key : uint64, the seed
-    capacity : int, values to make room for at first; buffers grow when it does not suffice
+    capacity : int, initial room for values; buffers grow if necessary
 
     Returns
     -------
     entries_per_row, values_per_row : int64, shape (n,)
     work : int64, shape (n,), multiply-adds
-    dropped : float32, shape (n, max_length + 1), Euclidean norm of what was dropped of
-        each x_k; no rows where `keep` drops none
+    dropped : float32, shape (n, max_length + 1), norms of the dropped part of each x_k; no rows if none is dropped
     found : uint32, the nodes of each row, ascending within it
-    per_entry : uint16, how many (step, value) pairs belong to each of them
+    per_entry : uint16, number of (step, value) pairs of each of them
     steps, counts : uint16, float32, those pairs, steps ascending; a value is (W^k)_iv sqrt(d_v / d_i), the
         probability of a walk
-    n_entries, n_values : int, how much of these buffers is used
+    n_entries, n_values : int, used elements of these buffers
     """
     level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
     dense, tally, low, middle, top = scratch
@@ -171,13 +170,13 @@ def power_block(  # type: ignore[no-untyped-def]
         n = ends[max_length + 1]
         if n_values + n > steps.size:
             room = max(2 * steps.size, n_values + n)
-            steps = grown(steps, n_values, room)
-            counts = grown(counts, n_values, room)
+            steps = enlarged(steps, n_values, room)
+            counts = enlarged(counts, n_values, room)
         if n_entries + n > found.size:
             room = max(2 * found.size, n_entries + n)
-            found = grown(found, n_entries, room)
-            per_entry = grown(per_entry, n_entries, room)
-        # Values of each node: counted, then every one goes to its place, in the order of nodes and steps.
+            found = enlarged(found, n_entries, room)
+            per_entry = enlarged(per_entry, n_entries, room)
+        # Values of each node are counted, then moved to their places in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]
             nodes[i] = node
@@ -225,7 +224,7 @@ def power_block(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-def]
-    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without making them."""
+    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without the values."""
     n_nodes = indptr.size - 1
     last_step = np.full(n_nodes, -1, np.int32)
     here = np.empty(n_nodes, np.int64)

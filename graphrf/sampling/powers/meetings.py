@@ -1,4 +1,4 @@
-"""The compiled loop of powers that meet: two independent samples of the powers of a source, multiplied at once."""
+"""The compiled loop that multiplies two independent samples of the powers of a source without storing them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import grown
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.powers.loops import powers_of
 from graphrf.sampling.powers.node_sets import drain, insert
 
@@ -17,9 +17,8 @@ def meeting_block(  # type: ignore[no-untyped-def]
 ):
     r"""Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
 
-    p_iva and p'_ivb are what records of the powers hold, of the two `keys`: probabilities of walks, in float32.
-    Pairs (a, b) and (b, a), which estimate the same, are averaged. No record is made: most nodes are reached by
-    one of the two samples only. Sums run over nodes ascending, then over a and b.
+    p_iva and p'_ivb are the records of the powers of the two `keys`: probabilities of walks, in float32. Pairs (a,
+    b) and (b, a), which estimate the same product, are averaged. Sums run over nodes ascending, then over a and b.
 
     Parameters
     ----------
@@ -51,8 +50,8 @@ def meeting_block(  # type: ignore[no-untyped-def]
         n = ends[n_powers]
         other_n = other_ends[n_powers]
         if common.size < n:
-            common = grown(common, 0, 2 * n)
-        # `dense` says where a node is: 0 nowhere, 1 in the first sample, 2 + i the i-th of those in both.
+            common = enlarged(common, 0, 2 * n)
+        # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0
         for i in range(uint64(other_n)):
@@ -85,7 +84,7 @@ def meeting_block(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _by_node(nodes, values, ends, n_common, dense):  # type: ignore[no-untyped-def]
-    """Steps and values at the nodes that `dense` numbers, ascending by node and step; where each node's begin."""
+    """Starts, steps and values of the nodes that `dense` numbers, ascending by node and step."""
     starts = np.zeros(n_common + 2, np.int64)
     n = ends[ends.size - 1]
     for i in range(uint64(n)):
@@ -94,7 +93,7 @@ def _by_node(nodes, values, ends, n_common, dense):  # type: ignore[no-untyped-d
             starts[np.int64(where)] += 1
     for c in range(2, n_common + 2):
         starts[c] += starts[c - 1]
-    # starts[c + 1] is where the next value of node c goes, and its end afterwards.
+    # starts[c + 1] is the place of the next value of node c, and its end afterwards.
     steps = np.empty(starts[n_common + 1], np.uint16)
     found = np.empty(steps.size)
     for k in range(ends.size - 1):

@@ -1,6 +1,6 @@
 """Ordered sets of nodes for compiled loops: a bitmap under two levels of summaries.
 
-`low` has a bit for every node, `middle` one for every 64 of them, `top` one for every 4,096; all zeros when empty.
+`low` has a bit for every node, `middle` one for every 64 nodes, `top` one for every 4,096; all zeros when empty.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _U0 = np.uint64(0)
 _U1 = np.uint64(1)
 _LOW6 = np.uint64(63)
 _S6, _S12, _S18 = np.uint64(6), np.uint64(12), np.uint64(18)
-# 2 generates the residues of 67, so a word with a single bit set is known by its remainder.
+# 2 generates the residues of 67, so the remainder of a word with a single bit determines the bit.
 _PRIME = np.uint64(67)
 _PLACE = np.zeros(67, np.uint64)
 for _bit in range(64):

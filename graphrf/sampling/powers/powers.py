@@ -1,4 +1,4 @@
-"""Samplers without walkers: powers of the walk matrix, exact, cut, or compressed without bias."""
+"""Samplers of powers of the walk matrix without walkers: exact, cut, or compressed without bias."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Survival
 from graphrf.sampling.walks.random_walks import MOST_WALKS, AdaptiveLengths, RandomWalks
 
-# Budgets for kernels of which nothing is known (benchmarks/default_sampler.py).
+# Default budgets, for unknown kernels (benchmarks/default_sampler.py).
 _BUDGETS = Survival.geometric(0.1).cut(48)
-# More entries than rows have: node numbers have 32 bits.
+# Node numbers have 32 bits, so no row has more entries.
 _MOST_ENTRIES = 2**31 - 1
-# Edges that a product samples for every place of the budget (benchmarks/compression.py).
+# Edges that a product samples for each entry of the budget (benchmarks/compression.py).
 PICKS = 1
 
 
 class _Fixed:
-    """Base class of the samplers that are deterministic and have the same settings on every graph."""
+    """Base class of the deterministic samplers, whose settings do not depend on the graph."""
 
     max_length: int
 
     @property
     def survival(self) -> Survival:
-        """S(k) = 1 up to `max_length`: no power is left out."""
+        """S(k) = 1 up to `max_length`."""
         return _whole(self.max_length)
 
     def resolved(self, graph: Graph) -> Self:
-        """Itself: nothing in it depends on the graph."""
+        """The sampler itself, since it does not depend on the graph."""
         return self
 
 
 @dataclass(frozen=True)
 class ExactPowers(_Fixed):
-    r"""Exact rows of F = sum_{k <= L} f_k W^k by sparse products: the sampler that drops nothing.
+    r"""Exact rows of F = sum_{k <= L} f_k W^k by sparse products.
 
     .. math:: x_0 = e_i, \quad x_k = W x_{k-1}, \quad \phi(i) = \sum_{k \le L} f_k x_k.
 
     For short kernels on graphs of low degree (roads, meshes), where it costs no more than good walks; the number
-    of non-zeros explodes where there are hubs.
+    of non-zeros grows fast on graphs with hubs.
 
     Parameters
     ----------
     max_length : int
         L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one, and
-        `Features.truncation_error(kernel)` the error that is left.
+        `Features.truncation_error(kernel)` the remaining error.
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments of another kind or out of range.
+        If an argument is of another type or out of range.
 
     Notes
     -----
@@ -81,18 +81,18 @@ class ExactPowers(_Fixed):
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
-        """The sampler bound to a graph; the seed plays no part."""
+        """The sampler bound to a graph; the seed is not used."""
         remedy = "lower max_length, take CompressedPowers or CutPowers"
         return PreparedPowers(self, graph, seed, remedy=remedy)
 
 
 @dataclass(frozen=True)
 class CutPowers(_Fixed):
-    r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a stated bias.
+    r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a bounded bias.
 
-    The nodes v of row i with the largest sum_k x_k(v) stay, x_k = W^k e_i: a choice that needs no kernel. The norm
-    of what was dropped is recorded for each row and step, so that `Features.row_errors(kernel)` and
-    `Features.truncation_error(kernel)` are bounds that hold.
+    The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, whatever the kernel. The norm of
+    the dropped part is recorded for each row and step, for the bounds `Features.row_errors(kernel)` and
+    `Features.truncation_error(kernel)`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class CutPowers(_Fixed):
     Raises
     ------
     TypeError, ValueError
-        For arguments of another kind or out of range.
+        If an argument is of another type or out of range.
 
     Notes
     -----
@@ -133,7 +133,7 @@ class CutPowers(_Fixed):
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
     def prepare(self, graph: Graph, seed: int) -> PreparedPowers:
-        """The sampler bound to a graph; the seed plays no part."""
+        """The sampler bound to a graph; the seed is not used."""
         remedy = "lower budget or max_length"
         return PreparedPowers(self, graph, seed, keep=self.budget, remedy=remedy)
 
@@ -144,10 +144,10 @@ class CompressedPowers:
 
     .. math:: x_0 = e_i, \quad x_k = C(W x_{k-1}), \quad E[C(y)] = y, \quad \phi(i) = \sum_{k \le L} f_k x_k,
 
-    so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, rows of
-    different nodes being independent. Where walkers are few and indivisible, the entries of x_k carry any
-    weight: what is large is kept exactly, so that nothing is random as long as x_{k-1} has at most 2
-    `budget` edges, and these lead to at most `budget` nodes.
+    so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, since rows of
+    different nodes are independent. Unlike walkers, entries of x_k carry any weight, and large ones are kept
+    exactly: nothing is random as long as x_{k-1} has at most 2 `budget` edges, and these lead to at most `budget`
+    nodes.
 
     Parameters
     ----------
@@ -156,43 +156,41 @@ class CompressedPowers:
     max_length : int, optional
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or AdaptiveLengths, optional
-        Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, and L is the end of the table. Any
-        table serves without bias, and every step of it keeps an entry at least, so cut long ones; the default,
-        Survival.geometric(0.1).cut(48), suits many kernels.
-        `AutoLengths(kernel)` makes one for each graph (`resolved`), and with it the error is lowest for its
-        operations and non-zeros (`benchmarks/efficiency.py`).
+        Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, at least 1, and L is the end of the
+        table. Default: Survival.geometric(0.1).cut(48), which suits many kernels. `AutoLengths(kernel)` makes one
+        for each graph (`resolved`), with the lowest error for its operations and non-zeros
+        (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments of another kind or out of range, and for `max_length` and `lengths` together.
+        If an argument is of another type or out of range, or `max_length` and `lengths` are both given.
 
     Notes
     -----
-    *Compression.* C keeps exactly what is large: with m places left and a rest of sum S, the largest entry y of
-    the rest as long as y m >= S. Of what remains it draws m entries by systematic sampling with probabilities m
-    y / S, and gives each drawn the value S / m. Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between
-    an entry of W^k and a walk's probability: the first has the least variance for short kernels, the second
-    preserves the slow modes that long kernels live on (`benchmarks/compression.py`). The order of the
-    systematic sampling is reverse Cuthill-McKee, which puts nodes near each other side by side.
+    *Compression.* C keeps large entries exactly: with m places left and a rest of sum S, the largest entry y of
+    the rest while y m >= S. Of the others it draws m entries by systematic sampling with probabilities m y / S,
+    and gives each the value S / m. Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between an entry of
+    W^k, which has the least variance for short kernels, and a walk's probability, which preserves the slow modes
+    of long kernels (`benchmarks/compression.py`). Systematic sampling goes in reverse Cuthill-McKee order, in
+    which near nodes are neighbours.
 
-    *Products.* Rows of W are read whole as long as these have at most 2 `budget` edges together. Else `budget`
-    edges are picked by systematic sampling, by their mass, from all rows in turn, but for those rows of which half
-    the edges or more would be picked: they are read whole. So a node with many neighbours costs no more than what
-    it carries is worth.
+    *Products.* Rows of W are read whole as long as they have at most 2 `budget` edges together. Else `budget`
+    edges are picked by systematic sampling in proportion to their mass; rows of which at least half the edges
+    would be picked are read whole. So a node with many neighbours costs no more than its mass deserves.
 
-    Time a node: at most 2 `budget` + 1 edges for each power, and what they reach is sorted in linear time.
+    Time a node: at most 2 `budget` + 1 edges for each power, and a linear-time sort of the nodes they reach.
     Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
     (source, node). Values are computed in float64 and stored in float32, also when the features' dtype is float64.
 
-    *Where walks do better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
+    *When walks are better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
     operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph
     and a mesh; for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
 
     Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
-    anew after every entry kept; the sampled products, the measure of size and the order are our own.
+    after every entry kept; the sampled products, the measure of size and the order are our own.
 
     Examples
     --------
@@ -244,27 +242,27 @@ class CompressedPowers:
 
     @property
     def survival(self) -> Survival:
-        """S(k) = 1 up to the highest power: values need no weight. Of `AdaptiveLengths`, only once `resolved`."""
+        """S(k) = 1 up to the highest power; for `AdaptiveLengths`, defined once `resolved`."""
         return _whole(self.budgets.size - 1)
 
     @property
     def budgets(self) -> np.ndarray:
-        """Entries that x_k is compressed to, k = 0, 1, ..., int64."""
+        """Entries of the compressed x_k, k = 0, 1, ..., int64."""
         if self.max_length is not None:
             return np.full(self.max_length + 1, self.budget)
         lengths = _BUDGETS if self.lengths is None else self.lengths
         if not isinstance(lengths, Survival):
             raise ValueError(f"{lengths!r} has a table for each graph: use sampler.resolved(graph)")
-        # A table is rounded to 2^-53, which is not to cost a place; and no power goes without one.
+        # Tables are rounded to 2^-53, which must not cost an entry; every power has at least one.
         return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
-        """This sampler with the table that `AdaptiveLengths` make for the graph, or with the default one."""
+        """This sampler with the table of `AdaptiveLengths` for the graph, or with the default one."""
         if self.lengths is None and self.max_length is None:
             return replace(self, lengths=_BUDGETS)
         if not isinstance(self.lengths, AdaptiveLengths):
             return self
-        # As for walks: so many of them spread about as so many entries do.
+        # As for walks: `budget` entries reach about as many nodes as `budget` walks.
         walks = RandomWalks(min(self.budget, MOST_WALKS), self.lengths, laplacian=self.laplacian)
         law = walks.resolved(graph).lengths
         assert isinstance(law, LengthLaw)
@@ -277,7 +275,7 @@ class CompressedPowers:
         return PreparedPowers(sampler, graph, seed, budgets=sampler.budgets, picks=PICKS, remedy=remedy)
 
 
-# Numpy's integers become Python's, which JSON knows.
+# Integers of numpy become Python's, which JSON supports.
 def _checked_length(max_length: int) -> int:
     return checks.integer("max_length", max_length, low=0, high=LONGEST_WALK)
 

@@ -1,8 +1,7 @@
-"""The power samplers as torch operations: the powers of all sources of a block advance together.
+"""The power samplers in torch: the powers of all sources of a block advance together.
 
-What is promised: from the same random numbers the records of `graphrf.sampling.powers.loops`, all bits of them on
-the CPU. On other devices a pick may differ where a point of systematic sampling falls within rounding of the end
-of an entry (see `graphrf.sampling.powers.compression_torch`).
+On the CPU the records have the bits of `graphrf.sampling.powers.loops`. On other devices a pick may differ if a
+point of systematic sampling is within rounding of the end of an entry (see `compression_torch`).
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.philox import Use
 from graphrf.sampling.walks.philox_torch import philox, unit
 
-# Edges held at once, which keep a GPU busy; rows are taken in turn where there are more.
+# Edges held at once, enough for a GPU; rows are processed in turn if there are more.
 _EDGES = 1 << 21
-# Torch sorts less than 2^31 keys on GPUs. So many values are expected at most, and exact powers may have more.
+# Torch sorts less than 2^31 keys on GPUs. At most so many values are expected; exact powers may have more.
 _MOST_VALUES = 1 << 30
-# Memory at the most, in bytes: of an edge held, of a value, more of one that may be cut, of a row.
+# Peak memory in bytes: of an edge held, of a value, more of one that may be cut, of a row.
 _EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
-# Norms of what was dropped are rounded up to float32.
+# Norms of dropped parts are rounded up to float32.
 _UP = 1.0 + 2.0**-23
 
 
 class _Values(NamedTuple):
-    """Values of all rows, power by power and row by row as the powers hold them.
+    """Values of all rows, by power and row, in the order of the powers.
 
-    Keys (row, node, step) with the nodes' own numbers; counts as in the record, float32; the entries of W^k,
-    float64, where rows are cut. `sizes` says how many values each power has of each row.
+    Keys (row, node, step) with original node numbers; counts of the record, float32; the entries of W^k, float64,
+    if rows are cut; and the number of values of each power and row.
     """
 
     keys: Tensor
@@ -68,7 +67,7 @@ class DevicePowers:
     def working_bytes(self, n_rows: int) -> int:
         """Memory that `sample` takes for a block: the values of its powers, and the edges held at once.
 
-        Of exact powers, whose sizes are known from a few rows only, twice what these say.
+        For exact powers, whose sizes are known from a few rows only, the values count twice.
         """
         values = self._prepared.visits_per_row
         most_edges = self._matrix.indices.numel()
@@ -92,7 +91,7 @@ class DevicePowers:
         return joined([self._block(part) for part in parts])
 
     def _block(self, sources: Tensor) -> DeviceBlock:
-        """The record of no more rows than a key has room for."""
+        """The record of at most `most_rows` rows."""
         values, work = self._powers(sources)
         keys, counts, dropped = values.keys, values.counts, None
         if self._cuts:
@@ -115,10 +114,10 @@ class DevicePowers:
         return _Values(*(torch.cat(arrays) for arrays in zip(*powers, strict=True))), work
 
     def _parts(self, x: Vectors, k: int, sources: Tensor) -> Iterator[tuple[Vectors, Tensor]]:
-        """Rows in turn of which no more edges are held at once than there is room for, or a single one."""
+        """Groups of rows with at most `_EDGES` edges together, or single rows."""
         sizes = edges_of(x, self._matrix)[1]
         if self._picks:
-            # The entries beside, as some steps hold all rows as wide as the widest.
+            # The entries too, since some steps hold all rows at the width of the widest.
             sizes = sizes.clamp_max(2 * self._picks * self._budgets[k] + 1) + x.sizes.max()
         ends = sizes.cumsum(0)
         if int(ends[-1]) <= _EDGES:
@@ -154,11 +153,11 @@ class DevicePowers:
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Which values belong to the nodes of largest sum that a row keeps, and the norm of the others by step.
+        """Marks values of the nodes of largest sum that a row keeps, and the norms of the others by step.
 
         The lower node wins a tie.
         """
-        # Sums by (row, node), of the steps in turn.
+        # Sums by (row, node), over the steps in turn.
         keys, order = torch.sort(values.keys)
         pairs = keys >> self._packing.step_bits
         del keys

@@ -1,4 +1,4 @@
-"""Power samplers bound to a graph: the walk matrix as the loops read it, sizes, and the call of the loops."""
+"""Power samplers bound to a graph: the walk matrix for the loops, sizes of rows, and the call of the loops."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.graph.graph import Graph
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler, Sampler
 from graphrf.sampling.powers.loops import exact_size, power_block
 from graphrf.sampling.powers.meetings import meeting_block
+from graphrf.sampling.protocol import PreparedSampler, Sampler
 from graphrf.sampling.walks.transitions import row_cumsum
 
-# What compression takes for the size of an entry of W^k is that entry times (d_v / d_i)^LEVEL. With 0 the variance
-# is least for short kernels, with 1/2 (probabilities) for long ones on graphs of uneven degrees
-# (benchmarks/compression.py).
+# Compression measures an entry of W^k times (d_v / d_i)^LEVEL. The variance is least with 0 for short kernels, and
+# with 1/2 (probabilities) for long ones on graphs of uneven degrees (benchmarks/compression.py).
 LEVEL = 0.25
 
-# Sizes of exact rows are estimated from a few of them, fewer where these take so many multiply-adds.
+# Rows from which the sizes of exact rows are estimated, fewer if they take so many multiply-adds.
 _PILOT_ROWS, _PILOT_WORK = 24, 20_000_000
 
 
 class Matrix(NamedTuple):
-    """The walk matrix as the loops read it, in an order of the nodes that suits them.
+    """The walk matrix for the loops, in another order of the nodes.
 
     CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each row; the
-    levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL): values times load_v / load_i are probabilities.
-    Both are 1 for the combinatorial Laplacian. The node at each place of the order, and the place of each node.
+    levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL), both 1 for the combinatorial Laplacian: values
+    times load_v / load_i are probabilities. `order` has the node at each place, `rank` the place of each node.
     """
 
     indptr: np.ndarray
@@ -46,7 +45,7 @@ class Matrix(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """An accumulator and a counter for every node, and an ordered set of nodes; memory not touched until used."""
+    """An accumulator and a counter for every node, and an ordered set of nodes; untouched memory costs nothing."""
 
     dense: np.ndarray
     tally: np.ndarray
@@ -55,7 +54,7 @@ class Scratch(NamedTuple):
     top: np.ndarray
 
 
-# Gaussian processes prepare a sampler for one graph again and again.
+# Gaussian processes prepare samplers for one graph repeatedly.
 _relabelled: weakref.WeakKeyDictionary[Graph, dict[str, Matrix]] = weakref.WeakKeyDictionary()
 
 
@@ -93,8 +92,8 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
 class PreparedPowers(PreparedSampler):
     """A power sampler bound to a graph and a seed: a pure function from source nodes to their powers.
 
-    `budgets` says to how many entries each power is compressed (None: not), `picks` how many edges a product reads
-    for each of them (0: all), `keep` how many nodes of a finished row are kept (None: all).
+    Each power is compressed to `budgets` entries (None: not at all), for each of which a product reads `picks`
+    edges (0: all); `keep` nodes of a finished row are kept (None: all).
     """
 
     counts_dtype: np.dtype[Any] = np.dtype(np.float32)
@@ -115,12 +114,12 @@ class PreparedPowers(PreparedSampler):
         n_nodes, n_powers = graph.n_nodes, self.survival.table.size
         self._compresses = budgets is not None
         self._matrix = relabelled(graph, sampler.laplacian)
-        # Budgets beyond the nodes still decide how many edges are read.
+        # Budgets above the number of nodes still determine how many edges are read.
         most = self._matrix.indices.size
         self._budgets = np.full(n_powers, n_nodes) if budgets is None else np.minimum(budgets, most)
         self._picks = picks
         self._keep = n_nodes if keep is None else min(keep, n_nodes)
-        # The multiply-adds, and the norms of what is cut.
+        # Multiply-adds, and norms of cut parts.
         self.row_bytes = 8 + (4 * n_powers if self._keep < n_nodes else 0)
         self._key = np.uint64(seed)
 
@@ -131,7 +130,7 @@ class PreparedPowers(PreparedSampler):
 
     @property
     def merged_per_row(self) -> tuple[float, float]:
-        """Nodes and values of a row: of compressed powers the most, of exact ones the mean over a few rows."""
+        """Nodes and values of a row: a bound for compressed powers, the mean over a few rows for exact ones."""
         return self._row_size[:2]
 
     @cached_property
@@ -157,14 +156,14 @@ class PreparedPowers(PreparedSampler):
         """Memory that `sample` takes for a block: scratch, the powers of one row, and the block's record."""
         indptr, order = self._matrix.indptr, self._matrix.order
         scratch = sum(array.nbytes for array in self._scratch())
-        # A product may reach as many nodes as it reads edges; the buffers of a row double.
+        # A product may reach as many nodes as it reads edges; the buffers of a row double in size.
         values = min(self.visits_per_row, float(order.size) * self.survival.table.size)
         reached = min(values * float(indptr[-1]) / order.size, float(order.size))
         row = 24 * (values + reached)
         return int(scratch + row + 12 * self._capacity(n_rows) + self.row_bytes * n_rows)
 
     def _capacity(self, n_rows: int) -> int:
-        # About the most that can be; what stays untouched takes no memory.
+        # Approximate maximum; untouched memory costs nothing.
         return int(n_rows * self.merged_per_row[1]) + 1024
 
     def _scratch(self) -> Scratch:
@@ -174,7 +173,7 @@ class PreparedPowers(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
-        if not (sources.flags.writeable and sources.flags.c_contiguous):  # the loop would be compiled anew for it
+        if not (sources.flags.writeable and sources.flags.c_contiguous):  # avoids compilation for other arrays
             sources = sources.copy()
         rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = power_block(
             self._matrix,
@@ -202,7 +201,7 @@ class PreparedPowers(PreparedSampler):
 
         .. math:: \sum_v (P^a)_{iv} (P^b)_{iv} \frac{d_i}{d_v}, \qquad |a - b| \le 1,
 
-        at [i, a + b], the mean of both ways about; `meeting_block` has the details. All nodes of a row are kept.
+        at [i, a + b], averaged over (a, b) and (b, a); see `meeting_block`. All nodes of a row are kept.
         """
         products = np.zeros((sources.size, 2 * self._budgets.size - 1))
         keys = np.array([self._key, other._key])
@@ -210,6 +209,6 @@ class PreparedPowers(PreparedSampler):
         return products
 
     def meeting_bytes(self, n_rows: int) -> int:
-        """Memory that `meetings` takes for so many rows, about."""
+        """Approximate memory that `meetings` takes for so many rows."""
         scratch = sum(array.nbytes for array in self._scratch())
         return int(scratch + 16 * n_rows * self._budgets.size + 100 * self.visits_per_row)

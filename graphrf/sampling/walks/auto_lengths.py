@@ -1,4 +1,4 @@
-r"""The distribution of lengths that suits a kernel on a graph: the least variance times cost, from a pilot."""
+r"""The distribution of lengths with the least variance times cost for a kernel on a graph, from a pilot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Stratified, Survival, Truncated
 from graphrf.sampling.walks.random_walks import AdaptiveLengths, RandomWalks
 
-# A pilot has so many sources, or as many as leave about so many visits, but never fewer than a handful. It errs
-# by a few per cent in S, which the objective, being at its minimum, feels in second order only.
+# Maximum and minimum sources of a pilot, and their approximate visits. The error of S is a few per cent, which
+# affects the objective, at its minimum, in second order only.
 _SOURCES, _FEWEST_SOURCES, _VISITS = 512, 16, 1_000_000
-# Two streams beyond the seeds that users can give, so that lengths never depend on the walks that they serve.
+# Streams above the seeds of users, so that lengths do not depend on the walks that use them.
 _PILOT_SEEDS = (2**63, 2**63 + 1)
 _COUPLINGS = ("stratified", "independent")
 
@@ -27,7 +27,7 @@ _COUPLINGS = ("stratified", "independent")
 class AutoLengths(AdaptiveLengths):
     r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times cost.
 
-    Can be used wherever a distribution of lengths is accepted by `RandomWalks`. The table is found for the graph
+    It can be used wherever `RandomWalks` accept a distribution of lengths. The table is computed for the graph
     when the walks are prepared, from a pilot with the same number of walks and directions; it is a deterministic
     function of the graph, the kernel and the sampler, and independent of every seed, so that features stay
     unbiased.
@@ -35,75 +35,66 @@ class AutoLengths(AdaptiveLengths):
     .. math:: \min_S \Big(V_1 + \sum_{k \ge 1} n_k \big(\tfrac{1}{S(k)} - 1\big)\Big) \sum_{k \ge 0} S(k),
               \qquad 1 = S(0) \ge S(1) \ge \dots > 0.
 
-    The first factor is the variance of the features, tr Cov phi(i) averaged over the nodes i: V_1 is that of walks
-    which never end early, and n_k what ending them before step k adds (Notes). The second, the cost, is the mean
-    number of visits of a walk: its steps, and one for its start. At the optimum
+    The first factor is the variance of the features, tr Cov phi(i) averaged over the nodes i: V_1 without
+    termination, and n_k (1 / S(k) - 1) from termination before step k (Notes). The second, the cost, is the mean
+    number of visits of a walk. At the optimum
 
     .. math:: S(k) = \min\big(1, \sqrt{n_k C / V}\big),
 
     where C and V are the cost and the variance at S itself, and n_k is first averaged over blocks of steps where
-    it increases (it may be negative, where a modulation changes its sign).
+    it increases (it may be negative, if the modulation changes its sign).
 
-    Walks become shorter where the kernel gains little from long ones. So compare at equal `Features.n_steps`, not
-    at equal n_walks, and spend what is saved on more walks. Measured at equal steps on four graphs with four
-    kernels (`benchmarks/auto_lengths.py`): 0.17 to 0.70 of the Gram error of Stratified(0.1), and 0.6 to 0.8 of
-    that of Truncated(kernel.truncation_length(1e-3)), but for one case, the faces of a mesh with the shortest
-    kernel (3.5). Nearly all degrees are 3 there, and numbers of walks that 3 divides often do far better than
-    others.
+    Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks. Measured at equal steps on
+    four graphs with four kernels (`benchmarks/auto_lengths.py`): 0.17 to 0.70 of the Gram error of
+    Stratified(0.1), and 0.6 to 0.8 of that of Truncated(kernel.truncation_length(1e-3)), except on the faces of a
+    mesh with the shortest kernel (3.5), where nearly all degrees are 3 and numbers of walks that 3 divides are
+    often much better than others.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel that the features will serve. Others of its Laplacian are served without bias too, with more
-        variance; `Features.matrix` warns where it is much more.
+        variance (`HeavyTailWarning`).
     tol : float in (0, 1)
         The table ends after `kernel.truncation_length(tol)` steps: F is off by at most tol sum |f_k| in operator
-        norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`). The last steps cost next to
+        norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`). The last steps cost almost
         nothing, because hardly any walk reaches them.
     max_length : int
-        No walk is longer, whatever `tol` says: for kernels whose modulation decays slowly.
+        Maximum length of walks, whatever `tol`: for kernels whose modulation decays slowly.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments of another kind or out of range. When the walks are prepared: if the kernel does not exist on
-        the graph, the graph is directed, or so much of the kernel lies beyond `max_length` steps that its Gram
-        matrix might be off by a tenth of its bound.
+        If an argument is of another type or out of range. When the walks are prepared: if the kernel does not
+        exist on the graph, the graph is directed, or so much of the kernel is beyond `max_length` steps that its
+        Gram matrix might be off by a tenth of its bound.
 
     Notes
     -----
-    Let x_k be the unit vector, times the load sqrt(d_i / d_v), of the node v where a walk from i stands after k
-    steps, and X_k the mean of x_k over the m walks of i, none of which has ended. V_1 is the variance of
-    sum_k f_k X_k. What ending walks adds depends on how their lengths are coupled.
+    Let x_k be the unit vector, times the load sqrt(d_i / d_v), of the node v of a walk from i after k steps, and
+    X_k the mean of x_k over the m walks of i without termination. V_1 is the variance of sum_k f_k X_k.
 
-    *Independent lengths.* One walk has E|psi|^2 = sum_k nu_k / S(k), with
+    *Independent lengths:* n_k = nu_k / m, exact for independent directions, with
 
     .. math:: \nu_k = f_k^2 Q_{kk} + 2 f_k \sum_{l > k} f_l Q_{kl}, \qquad
               Q_{kl} = \operatorname{mean}_i E[x_k \cdot x_l] = \operatorname{tr}(W^{|k - l|}) / N,
 
-    because a walk reaches both k and l with probability S(max(k, l)). Products of different walks do not depend on
-    S, so n_k = nu_k / m. The last equation holds because the walk is stationary, sum_i d_i (P^k)_iv = d_v, so
-    that the loads cancel in the mean over the nodes: nothing but the probabilities of return is needed. All this
-    is exact for independent directions; with stratified ones, the walks that go on after others ended spread
-    differently, which is left out.
+    because a walk reaches both k and l with probability S(max(k, l)), and the walk is stationary, so that loads
+    cancel in the mean over nodes.
 
-    *Stratified lengths.* The number of walks that reach step k is m S(k), up to rounding, and does not fluctuate;
-    only where they stand does:
+    *Stratified lengths:* the number of walks that reach step k is m S(k) up to rounding, so only their nodes vary:
 
     .. math:: n_k = f_k^2 C_{kk} + 2 f_k \sum_{l > k} f_l C_{kl}, \qquad
               C_{kl} = \operatorname{mean}_i \operatorname{tr} \operatorname{Cov}(X_k, X_l), \qquad
-              V_1 = \sum_k n_k,
+              V_1 = \sum_k n_k.
 
-    and the variance is sum_k n_k / S(k). This is exact for independent directions and integer m S(k). For
-    stratified directions it supposes that m S(k) walks spread as evenly as m do, which flatters short walks where
-    m are nearly exact. So the table that it gives is walked in a second pilot, where n_k is S(k) times what step k
-    adds to the variance, and the table is made anew.
+    This is exact for independent directions and integer m S(k). For stratified directions it assumes that m S(k)
+    walks are spread as evenly as m, which favours short walks too much; so a second pilot with this table corrects
+    n_k, and the table is computed again.
 
-    In both cases S(k) is kept at sum_{l >= k} |f_l| / sum_l |f_l| or more, so that |f_k| / S(k) never exceeds
-    sum_l |f_l|, whatever the noise in the pilot.
-
-    Covariances come from two independent samples D, D' of the same sources: the mean of (D - D')^T (D - D') / 2 is
-    unbiased whatever the directions, and never negative.
+    In both cases S(k) is at least sum_{l >= k} |f_l| / sum_l |f_l|, so that |f_k| / S(k) never exceeds sum_l
+    |f_l|, whatever the noise of the pilot. Covariances come from two independent samples D, D' of the same
+    sources: the mean of (D - D')^T (D - D') / 2 is unbiased for any directions, and never negative.
 
     Cost: two pilots, each of two samples of 512 sources or about a million visits, whichever is less (but at least
     16 sources), O(edges) to prepare each sample, and memory for a few matrices of (L + 1)^2 floats, L being the
@@ -135,7 +126,7 @@ class AutoLengths(AdaptiveLengths):
 
     @property
     def laplacian(self) -> str:
-        """The kernel's."""
+        """Laplacian of the kernel."""
         return self.kernel.laplacian
 
     def __repr__(self) -> str:
@@ -155,10 +146,10 @@ class AutoLengths(AdaptiveLengths):
         graph : Graph
             Undirected.
         n_walks, directions
-            Those of the `RandomWalks` that will use the table.
+            Settings of the `RandomWalks` that will use the table.
         coupling : {"stratified", "independent"}
-            How the lengths will be coupled: "stratified" for `Stratified`; "independent" for `IID`, and also for
-            `Antithetic` and `SigmaCoupled`, in which the number of walks that go on fluctuates too.
+            Coupling of the lengths: "stratified" for `Stratified`; "independent" for `IID`, and also for
+            `Antithetic` and `SigmaCoupled`, in which the number of walks that continue fluctuates too.
 
         Returns
         -------
@@ -183,8 +174,8 @@ class AutoLengths(AdaptiveLengths):
         def table(gain: np.ndarray, variance: float) -> Survival:
             return Survival(np.maximum(optimal_survival(gain, variance), floor))
 
-        beyond = np.cumsum(np.abs(f[::-1]))[::-1]
-        floor = beyond / beyond[0]
+        rest = np.cumsum(np.abs(f[::-1]))[::-1]
+        floor = rest / rest[0]
         endless = pilot(Truncated(length))
         gain = _per_step(f, endless.covariance)
         variance = float(gain.sum())
@@ -197,7 +188,7 @@ class AutoLengths(AdaptiveLengths):
         return table(gain, float(gain.sum()))
 
     def _length(self, scale: float) -> int:
-        """The last step of the table; ValueError if that leaves out too much of the kernel."""
+        """The last step of the table; ValueError if too much of the kernel is beyond it."""
         total = self.kernel.modulation_tail(-1, scale)
         tail = self.kernel.modulation_tail(self.max_length, scale)
         if tail <= self.tol * total:
@@ -215,13 +206,13 @@ class AutoLengths(AdaptiveLengths):
 def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
     r"""The S that minimises (variance + sum_{k>=1} gain_k (1/S_k - 1)) sum_k S_k, 1 = S_0 >= S_1 >= ... >= 0.
 
-    `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1, x sqrt(q)), q
-    being `gain` averaged over blocks where it increases (isotonic regression) and x the price to the power -1/2.
-    While `capped` steps have S = 1, the objective is (a + r / x) (capped + 1 + r x), whose minimum in x is known:
-    the best of these candidates is taken. Where q is 0 or less, ending walks costs nothing, and S = 0.
+    `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1, x sqrt(q)),
+    where q is `gain` averaged over blocks where it increases (isotonic regression) and x the price to the power
+    -1/2. While `capped` steps have S = 1, the objective is (a + r / x) (capped + 1 + r x), whose minimum in x is
+    known; the best of these candidates is taken. If q <= 0, termination costs nothing, and S = 0.
     """
     table = np.ones(gain.size)
-    if variance <= 0 or gain.size == 1:  # nothing to lower, or nothing to choose
+    if variance <= 0 or gain.size == 1:
         return table
     root = np.sqrt(np.maximum(optimize.isotonic_regression(gain[1:], increasing=False).x, 0.0))
     steps = int(np.count_nonzero(root))
@@ -229,7 +220,7 @@ def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
     for capped in range(steps + 1):
         rest = root[capped:steps]
         r, a = float(rest.sum()), variance - float(rest @ rest)
-        # From where step `capped` reaches 1, to where the next one does.
+        # The range of x in which step `capped` is the last with S = 1.
         low = 1.0 / root[capped - 1] if capped else 0.0
         high = 1.0 / root[capped] if capped < steps else low
         x = min(max(np.sqrt((capped + 1) / a) if a > 0 else high, low), high)

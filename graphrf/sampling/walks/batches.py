@@ -1,13 +1,13 @@
-"""The compiled steps of the walks of several sources that advance together, and the visits that they leave.
+"""The compiled steps of the walks of several sources that advance together, and the visits that they record.
 
-A read of a graph beyond the caches takes far longer than the work of a step, but dozens of reads can be under way
-at once. So the walks of a batch of sources go one step at a time, by loops that each do one kind of work for all
-of them: random bits (which compile to vector instructions), the edges that these choose, the nodes they lead to.
-No loop has a branch that depends on the data: a mispredicted one would end what is under way.
+Reading a graph beyond the caches takes far longer than the work of a step, but dozens of reads can be in flight.
+So the walks of a batch of sources advance one step at a time, by loops that do one kind of work for all of them:
+random bits (which compile to vector instructions), the edges they choose, the nodes these lead to. No loop
+branches on data, since a mispredicted branch would stop the reads in flight.
 
-A visit is a word of 64 bits: number of the source in the batch | node | step | count, each as wide as it must be
-(`Layout`), so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks: then
-64 bits hold the parts of any visit.
+A visit is a word of 64 bits: number of the source in the batch | node | step | count, with the widths of
+`WordLayout`, so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks, so
+that 64 bits suffice for any visit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from graphrf._base.prefetch import prefetch
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 
-# Enough to hide the latency of memory, few enough to stay in the second cache (benchmarks/walks.py). Nodes have 32
-# bits and steps 16; so many walks take 12 bits for count and source together.
+# Enough to hide the latency of memory, few enough for the second cache (benchmarks/walks.py). Nodes have 32 bits
+# and steps 16, and so many walks take 12 bits for count and source together.
 MOST_TOGETHER = 2_048
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
@@ -36,7 +36,7 @@ _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class Layout(NamedTuple):
+class WordLayout(NamedTuple):
     """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits and widths."""
 
     step_bit: np.uint64
@@ -47,11 +47,11 @@ class Layout(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """Room for the walks of a batch, an element for each walk, taken once for many batches.
+    """Buffers for the walks of a batch, an element for each walk, allocated once for many batches.
 
-    But `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none where there
-    are no weights; `gaps` has one for each number of walks, `places` are those of `sort_words`. The walks lay what
-    else they need where there is room: the first lines of the two functions below say what lies where.
+    Exceptions: `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none without
+    weights, `gaps` one for each number of walks, `places` those of `sort_words`. The first lines of the two
+    functions below say what they hold.
     """
 
     lengths: np.ndarray
@@ -73,7 +73,7 @@ class Desk(NamedTuple):
 
 
 def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk:
-    """A desk for the walks of so many sources, none longer than `longest`; 100 bytes per walk."""
+    """Buffers for the walks of so many sources, none longer than `longest`; 100 bytes per walk."""
     n = n_sources * n_walks
     return Desk(
         lengths=np.empty(n, np.int64),
@@ -98,9 +98,9 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
 def gaps(n_walks: int) -> np.ndarray:
     """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0 is not used.
 
-    Of c walkers that leave a node together, the j-th takes the neighbour at share (o + j / c) mod 1 of the node's
-    weights, where o is one uniform for all: each by itself moves like a simple random walk, together they spread
-    as evenly as can be (systematic sampling). In 64-bit numbers: bits + j gaps[c].
+    The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1 of the node's
+    weights, with one uniform o for all (systematic sampling): each moves like a simple random walk, and together
+    they are spread as evenly as possible. In 64-bit numbers: bits + j gaps[c].
     """
     return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 
@@ -120,7 +120,7 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
     count_bits = bit_length(n_walks)
     step_bits = bit_length(longest)
     node_bits = bit_length(n_nodes - 1)
-    return Layout(
+    return WordLayout(
         uint64(count_bits),
         uint64(count_bits + step_bits),
         uint64(count_bits + step_bits + node_bits),
@@ -135,10 +135,9 @@ def choose_edges(  # type: ignore[no-untyped-def]
 ):
     """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.transitions.neighbour` chooses.
 
-    Of 64 random bits the low 32 are read only where there are weights. Searches in rows of weights go on side by
-    side, each halving its part of a row in every round. Non-negative floats are in the order of their bits read as
-    integers, so they are compared by the sign of a difference: the compiler would turn a comparison into a branch,
-    which is mispredicted half the time.
+    The low 32 of 64 random bits are used only with weights. Searches in rows of weights run side by side, each
+    halving its part of a row in every round. Non-negative floats are ordered like their bits as integers, so they
+    are compared by the sign of a difference: a comparison would compile to a branch, mispredicted half the time.
     """
     if cumulative.size == 0:
         for i in range(n):
@@ -165,7 +164,7 @@ def choose_edges(  # type: ignore[no-untyped-def]
         for i in range(n):
             half = n_edges[i] >> _U1
             last = edge[i] + half - uint64(half > _U0)  # of the lower half; a row of one edge has none
-            # All ones if the sum there is at most the share: both are below 2^62, so the shift leaves the sign.
+            # All ones if the sum there is at most the share: both are below 2^62, so the shift keeps the sign.
             above = uint64((sums[last] - bits[i] - 1) >> _I62)
             edge[i] += half & above
             n_edges[i] -= half
@@ -176,11 +175,11 @@ def choose_edges(  # type: ignore[no-untyped-def]
 def walk_independent(  # type: ignore[no-untyped-def]
     sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
 ):
-    """Walks with independent directions of the lengths on the desk; returns how many words of `visits` they fill.
+    """Walks with independent directions; returns the number of words of `visits`.
 
-    Walkers are put in the order of falling length, so that those that still walk are the first ones. Unweighted
-    graphs use one word per step, so four steps a call of the generator; weighted ones two words.
-    Counters: (source, walk, block of steps, DIRECTION).
+    Walkers are sorted by falling length, so that those that still walk are the first ones. Unweighted graphs use
+    one word per step, so four steps a call of the generator; weighted ones two words. Counters: (source, walk,
+    block of steps, DIRECTION).
     """
     lengths, by_length, words = desk.lengths, desk.by_length, desk.words
     origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
@@ -240,12 +239,12 @@ def walk_independent(  # type: ignore[no-untyped-def]
 def walk_stratified(  # type: ignore[no-untyped-def]
     sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
 ):
-    """Walks with stratified directions of the lengths on the desk; returns how many words of `visits` they fill.
+    """Walks with stratified directions; returns the number of words of `visits`.
 
-    The walks that stand on one node at one step leave it together (`gaps`), in the order of a stable sort by node
-    of the order in which they left the last one, with a uniform that is fresh for each (source, node, step) and
-    independent of the lengths. Walkers are words: number of the source in the batch | node | number of the walk
-    in the batch. Counters: (source, node, step, SHARED_DIRECTION).
+    The walks on one node at one step leave it together (`gaps`), in the order of a stable sort by node of the
+    order in which they left the last one, with a uniform for each (source, node, step) that is independent of the
+    lengths. Walkers are words: number of the source in the batch | node | number of the walk in the batch.
+    Counters: (source, node, step, SHARED_DIRECTION).
     """
     lengths, words, group_bits, group = desk.lengths, desk.words, desk.bits, desk.number
     now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
@@ -266,7 +265,7 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             now, standing, node_bit, layout.node_bits + layout.source_bits, then, desk.places
         ):
             now, then = then, now
-        # One visit for each group of walkers on one node; of these, those that go on move up.
+        # One visit for each group of walkers on one node; walkers that continue move to the front.
         step = uint64(k) << layout.step_bit
         previous = _ALL
         size = _U0

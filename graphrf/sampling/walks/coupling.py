@@ -1,4 +1,4 @@
-"""Couplings of walk lengths: permutations of quantiles, with the record of how they were found."""
+"""Couplings of walk lengths: permutations of quantiles, with the record of how they were learned."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks, html
-from graphrf._base.files.arrays import opened, whole_file
+from graphrf._base.files.arrays import complete_file, opened
+from graphrf._base.files.atomic import atomic_write
 from graphrf._base.files.json_text import parsed
-from graphrf._base.files.whole import atomic_write
 
 _FORMAT = "graphrf coupling 1"
 _OBJECTIVES = ("gram", "pagerank")
-# How far a p_halt may be from those that permutations are shipped for: half of their distance.
+# Largest distance from a shipped p_halt: half of the spacing.
 _NEAR = 0.025
-# Ten million numbers: more than could be learned.
+# More than the ten million numbers that could be learned.
 _MOST_BYTES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    r"""Permutations that couple the lengths of walks, with the record of how they were found.
+    r"""Permutations that couple the lengths of walks, with the record of how they were learned.
 
     With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker j + 1
     from tile `permutations[j - 1][q]`, each uniformly within its tile and independently. Marginals are
@@ -39,11 +39,11 @@ class Coupling:
     ----------
     permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
     p_halt : float or None
-        What the coupling was learned for. It may be used with any distribution of lengths.
+        The p_halt of the lengths that it was learned for; it may be used with any distribution of lengths.
     objective, solver, kernel, graph : str
-        What was minimised, how, for which kernel, on which graph.
+        Objective, solver, kernel and graph of the learning.
     cost_before, cost_after : float
-        The objective of `graphrf.couplings.learn_coupling`, for independent tiles and for these permutations.
+        Objective (see `graphrf.couplings.learn_coupling`) for independent tiles and for these permutations.
     law : str
         The distribution of lengths if it was given by a survival table and `p_halt` is None.
     pairs, projections, seed : int or None
@@ -52,7 +52,7 @@ class Coupling:
     Raises
     ------
     TypeError, ValueError
-        If `permutations` are none, or anything else is of another type, or `p_halt` outside (0, 1).
+        If `permutations` are no permutations, another field has a wrong type, or `p_halt` is outside (0, 1).
     """
 
     permutations: np.ndarray
@@ -69,7 +69,7 @@ class Coupling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        checks.plain("permutations", self.permutations)
+        checks.to_array_like("permutations", self.permutations)
         try:
             permutations = np.atleast_2d(np.array(self.permutations))
         except ValueError as error:  # rows of different lengths
@@ -94,7 +94,7 @@ class Coupling:
         self._check_facts()
 
     def _check_facts(self) -> None:
-        """Raise unless what is said about the permutations is of the right kinds."""
+        """Raise an error if a field beside the permutations is invalid."""
         if self.p_halt is not None:
             p_halt = checks.number("p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False)
             object.__setattr__(self, "p_halt", p_halt)
@@ -136,7 +136,7 @@ class Coupling:
         return hash((self.p_halt, self.permutations.tobytes()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # pickle alone would forget that the permutations are read-only
+        # pickle would not restore the read-only flag
         return Coupling, tuple(getattr(self, field.name) for field in fields(self))
 
     def to_json(self) -> str:
@@ -148,7 +148,7 @@ class Coupling:
 
     @classmethod
     def from_json(cls, text: str) -> Coupling:
-        """The coupling that `to_json` wrote; `TypeError` for what is no text, `ValueError` if it is not one."""
+        """The coupling of a text from `to_json`; TypeError if it is no text, ValueError if it is no coupling."""
         if not isinstance(text, str):
             raise checks.type_error("text", f"must be a coupling as JSON, got {checks.describe(text)}")
         try:
@@ -157,9 +157,9 @@ class Coupling:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file; the file appears whole or not at all.
+        """Write the record as a JSON file atomically.
 
-        ValueError if it would have more than 64 MiB, which `load` does not read.
+        ValueError if it would have more than 64 MiB, the limit of `load`.
         """
         text = self.to_json().encode()
         if len(text) > _MOST_BYTES:
@@ -172,9 +172,9 @@ class Coupling:
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
-        """Read a file that `save` wrote; `FileNotFoundError` or `ValueError` if there is none."""
+        """Read a file that `save` wrote; FileNotFoundError or ValueError if it is missing or invalid."""
         path = checks.path("path", path)
-        with whole_file(path, "Coupling.save"):
+        with complete_file(path, "Coupling.save"):
             with opened(path) as file:
                 text = file.read(_MOST_BYTES + 1)
             if len(text) > _MOST_BYTES:
@@ -211,47 +211,36 @@ def _arguments(record: Any) -> dict[str, Any]:
     if set(arguments) - known or "permutations" not in arguments:
         raise ValueError(f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}")
     rows = arguments["permutations"]
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise checks.value_error("permutations", "must be a list of lists of integers")
-    # numpy would take true for 1 beside integers.
-    if any(type(number) is not int for row in rows for number in row):
+    # numpy would accept true as 1 beside integers.
+    if not (
+        isinstance(rows, list)
+        and all(isinstance(row, list) for row in rows)
+        and all(type(number) is int for row in rows for number in row)
+    ):
         raise checks.value_error("permutations", "must be a list of lists of integers")
     for name in ("cost_before", "cost_after"):
-        if arguments.get(name) is None:
-            arguments[name] = math.nan
-        else:
-            arguments[name] = checks.number(name, arguments[name])
+        cost = arguments.get(name)
+        arguments[name] = math.nan if cost is None else checks.number(name, cost)
     return arguments
 
 
 @cache
 def _shipped(objective: str) -> tuple[Coupling, ...]:
     """The shipped couplings of an objective, in the order of their p_halt."""
-    table = parsed(files("graphrf.sampling.walks").joinpath("permutations.json").read_text(encoding="utf-8"))[
-        objective
-    ]
-    same = {name: table[name] for name in ("kernel", "graph", "solver")} | {
-        "objective": objective,
-        "format": _FORMAT,
-    }
-    return tuple(
-        Coupling(
-            **_arguments(
-                {
-                    **same,
-                    "permutations": [record["permutation"]],
-                    "p_halt": float(key),
-                    "cost_before": record["cost_before"],
-                    "cost_after": record["cost_after"],
-                }
-            )
-        )
-        for key, record in sorted(table["couplings"].items(), key=lambda entry: float(entry[0]))
-    )
+    text = files("graphrf.sampling.walks").joinpath("permutations.json").read_text(encoding="utf-8")
+    table = parsed(text)[objective]
+    common = {"format": _FORMAT, "objective": objective}
+    common |= {name: table[name] for name in ("kernel", "graph", "solver")}
+    couplings = []
+    for key in sorted(table["couplings"], key=float):
+        record = dict(table["couplings"][key])
+        record["permutations"] = [record.pop("permutation")]
+        couplings.append(Coupling(**_arguments({**common, **record, "p_halt": float(key)})))
+    return tuple(couplings)
 
 
 def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
-    """The p_halt of the shipped coupling nearest to one, None where none is near."""
+    """The p_halt of the shipped coupling nearest to the given one, or None if none is near."""
     grid = np.array([coupling.p_halt for coupling in _shipped(objective)])
     if not grid[0] - _NEAR <= p_halt <= grid[-1] + _NEAR:
         return None
@@ -261,23 +250,23 @@ def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
 def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     r"""The coupling of two walks that is shipped for the nearest of p_halt = 0.05, 0.10, ..., 0.90.
 
-    Learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability 0.1, and averaged over all
-    its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for
-    "pagerank" Eq. 82 with order 10. `examples/learn_permutations.py` makes them.
+    It was learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability 0.1, averaged over
+    all its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for
+    "pagerank" Eq. 82 with order 10 (`examples/learn_permutations.py`).
 
     Parameters
     ----------
     p_halt : float
         In [0.025, 0.925].
     objective : {"gram", "pagerank"}
-        What varies least: Gram matrices of features, or PageRank scores from end points. For PageRank from visits
-        take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a permutation reaches,
-        and that of "pagerank" is up to 5 % above it (`docs/pagerank_couplings.md`).
+        Quantity with the least variance: Gram matrices of features, or PageRank scores from end points. For
+        PageRank from visits take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a
+        permutation reaches, and that of "pagerank" is up to 5 % above it (`docs/reproduction.md`).
 
     Returns
     -------
     Coupling
-        Its `p_halt` is the one that it was learned for.
+        Its `p_halt` is the one for which it was learned.
 
     Raises
     ------

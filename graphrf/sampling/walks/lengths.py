@@ -46,7 +46,7 @@ class Survival:
     Raises
     ------
     TypeError, ValueError
-        If the table is no such thing, or walks could be longer than 65,534 steps.
+        If the table is not a survival table, or allows walks longer than 65,534 steps.
 
     Notes
     -----
@@ -63,7 +63,7 @@ class Survival:
     table: np.ndarray
 
     def __post_init__(self) -> None:
-        checks.plain("table", self.table)
+        checks.to_array_like("table", self.table)
         try:
             table = np.array(self.table, dtype=np.float64, copy=True)
         except (TypeError, ValueError):
@@ -104,10 +104,9 @@ class Survival:
         return cls((1.0 - p_halt) ** np.arange(last + 1))
 
     def cut(self, max_length: int) -> Survival:
-        """This distribution without what lies beyond `max_length` steps (at least 0): S(k) = 0 there.
+        """This distribution with S(k) = 0 beyond `max_length` steps (at least 0).
 
-        Walks that would be longer end there, so features lack the powers beyond (`Features.truncation_error`).
-
+        Longer walks end there, so features lack higher powers (`Features.truncation_error`).
         Examples
         --------
         >>> import graphrf as grf
@@ -123,7 +122,7 @@ class Survival:
 
     @property
     def is_complete(self) -> bool:
-        """True if the table ends because hardly any walk gets there (below 1e-12), not at a fixed length."""
+        """True if the table ends below 1e-12, where hardly any walk arrives, and not at a fixed length."""
         return bool(self.table[-1] < 1e-12)
 
     @cached_property
@@ -138,10 +137,10 @@ class Survival:
         return hash(self.table.tobytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Survival, (self.table,)  # pickle alone would forget that the table is read-only
+        return Survival, (self.table,)  # pickle would not restore the read-only flag
 
     def __repr__(self) -> str:
-        if self.max_length > 2:  # is it a geometric one, of a p_halt that can be written down?
+        if self.max_length > 2:  # a geometric table is shown by its p_halt
             p_halt = float(f"{1.0 - self.table[1]:.12g}")
             if 0.0 < p_halt < 1.0 and self.max_length <= _last_step(p_halt) <= LONGEST_WALK:
                 whole = Survival.geometric(p_halt)
@@ -152,10 +151,9 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Contract of a distribution of lengths: `survival`, `rule`, and the `permutations` that the rule reads.
+    """Interface of a distribution of lengths: `survival`, `rule`, and the `permutations` of the rule.
 
-    Engines read the table's entries and one of four rules; they use nothing else of it. A new distribution with
-    an existing rule needs no change of any engine.
+    Engines use nothing else, so a new distribution with one of the four rules needs no change of them.
     """
 
     rule: ClassVar[Rule]
@@ -166,16 +164,16 @@ class LengthLaw(ABC):
         """The survival table."""
 
     def permutations(self, n_walks: int) -> np.ndarray:
-        """Integers that the rule reads besides the table, int64, 2-D.
+        """Integers for the rule, int64, 2-D.
 
         PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
-        the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops see one type of array.
+        the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops are compiled once.
         """
         return _read_only(np.zeros((0, 1), np.int64))
 
     @property
     def group(self) -> int:
-        """Number of walks that are coupled with each other, of which the number of walks must be a multiple."""
+        """Number of walks that are coupled with each other; the number of walks must be a multiple of it."""
         return 1
 
     def check_walks(self, n_walks: int) -> None:
@@ -287,11 +285,10 @@ class SigmaCoupled(_Halting):
     Parameters
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
-        A float takes the permutation that is shipped for the Gram matrix at the nearest of 0.05, 0.10, ..., 0.90
-        (`graphrf.couplings.shipped_coupling`); the nearest one is used because marginals are exact with any
-        permutation. A Coupling alone brings its own p_halt.
+        A float takes the permutation shipped for the Gram matrix at the nearest of 0.05, 0.10, ..., 0.90
+        (`graphrf.couplings.shipped_coupling`); marginals are exact with any permutation. A Coupling has a p_halt.
     coupling : Coupling, optional
-        The permutations to use; needed with a Survival. See `graphrf.couplings.learn_coupling`, and
+        The permutations; required with a Survival. See `graphrf.couplings.learn_coupling`, and
         `graphrf.couplings.shipped_coupling(p_halt, "pagerank")` for end points.
 
     Examples

@@ -10,16 +10,15 @@ from graphrf.sampling.walks.lengths import LengthLaw, Rule
 from graphrf.sampling.walks.philox import Use
 from graphrf.sampling.walks.philox_torch import philox, unit
 
-# Calls of the generator, of two steps each, that decide at once how far antithetic walks go.
+# Calls of the generator, of two steps each, that decide together how far antithetic walks go.
 _CALLS = 4
 
 
 class DeviceLengths:
-    """A distribution of lengths for the walks of one source, bound to a seed: from sources to lengths, bit for
-    bit.
+    """A distribution of lengths for the walks of one source, bound to a seed; the bits of the compiled loop.
 
-    Counters: (source, walk, block, LENGTH). What divides is a tensor of the device: by a number, GPUs multiply
-    with its reciprocal, which rounds otherwise.
+    Counters: (source, walk, block, LENGTH). Divisors are tensors: GPUs multiply by the reciprocal of a number,
+    which rounds differently.
     """
 
     def __init__(self, law: LengthLaw, n_walks: int, key: int, device: torch.device) -> None:
@@ -29,7 +28,7 @@ class DeviceLengths:
         self._n_walks = n_walks
         self._key = key
         self._walks = torch.arange(n_walks, device=device)
-        # Ascending, as a search wants it, and without S(0).
+        # Ascending, as required by the search, and without S(0).
         self._survival = torch.from_numpy(table[:0:-1].copy()).to(device)
         self._halt = torch.from_numpy(1.0 - table[1:] / table[:-1]).to(device)
         self._order = n_walks
@@ -42,7 +41,7 @@ class DeviceLengths:
 
     @property
     def walk_bytes(self) -> int:
-        """Memory that `draw` takes for a walk: the words of a call of the generator, or of a stage of calls."""
+        """Memory that `draw` takes for a walk: the words of one call of the generator, or of a stage of calls."""
         return 52 * _CALLS if self._rule == Rule.ANTITHETIC else 72
 
     def draw(self, sources: Tensor) -> Tensor:
@@ -63,7 +62,7 @@ class DeviceLengths:
         return self._survival.numel() - torch.searchsorted(self._survival, x, right=True, out_int32=True)
 
     def _antithetic(self, sources: Tensor) -> Tensor:
-        """Pairs go on in stages of some steps, until every walk has come to its end."""
+        """Lengths of pairs, in stages of some steps until every walk has ended."""
         pairs = self._n_walks // 2
         steps = self._halt.numel()
         going = sources.new_ones((sources.numel() * pairs, 2), dtype=torch.bool)

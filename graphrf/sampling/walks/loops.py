@@ -1,8 +1,8 @@
 """The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of visits.
 
-Free functions on plain arrays, one pass over a block of sources each, without the interpreter lock, so that a
-thread pool runs blocks side by side. The walks of several sources advance together (`walk_batches`), so that their
-reads overlap in the memory system; no walk is stored.
+Functions on plain arrays, one pass over a block of sources each, without the interpreter lock, so that threads run
+blocks side by side. The walks of several sources advance together (`batches.py`), so that their reads overlap in
+the memory system; no walk is stored.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import grown
+from graphrf.sampling.buffers import enlarged
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule
 from graphrf.sampling.walks.philox import Use, philox, unit
 from graphrf.sampling.walks.word_sort import sort_words
 
-_RULE_INDEPENDENT = int(Rule.INDEPENDENT)
 _RULE_ANTITHETIC = int(Rule.ANTITHETIC)
 _RULE_PERMUTATION = int(Rule.PERMUTATION)
 _RULE_STRATIFIED = int(Rule.STRATIFIED)
@@ -50,8 +49,8 @@ def _length_of(x, survival):  # type: ignore[no-untyped-def]
 def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
     """Fill `lengths` (one entry per walk) for the walks of `source`.
 
-    A walk reaches step k when its uniform x is below survival[k]. `permutations` is what
-    `LengthLaw.permutations(n_walks)` gives. Counters: (source, walk, block, LENGTH).
+    A walk reaches step k when its uniform x is below survival[k]. `permutations` are those of `LengthLaw`.
+    Counters: (source, walk, block, LENGTH).
     """
     m = lengths.size
     if rule == _RULE_ANTITHETIC:
@@ -100,12 +99,6 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
         lengths[j] = _length_of(x, survival)
 
 
-# -- transitions ---------------------------------------------------------------------------------------------
-
-
-# -- steps ---------------------------------------------------------------------------------------------------
-
-
 # -- the record ----------------------------------------------------------------------------------------------
 
 
@@ -124,15 +117,15 @@ def walk_block(  # type: ignore[no-untyped-def]
     stratified : bool, whether directions are stratified
     key : uint64, the seed
     desk : `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all
-    capacity : int, visits to make room for at first; buffers grow when it does not suffice
+    capacity : int, initial room for visits; buffers grow if necessary
 
     Returns
     -------
     entries_per_row, visits_per_row : int64, shape (n,)
     nodes : uint32, the distinct nodes visited from each source, ascending within a row
-    visits_per_entry : uint16, how many (step, count) pairs belong to each of them
+    visits_per_entry : uint16, number of (step, count) pairs of each of them
     steps, counts : uint16, those pairs, steps ascending
-    n_entries, n_visits : int, how much of these buffers is used
+    n_entries, n_visits : int, used elements of these buffers
     """
     n_rows = sources.size
     n_nodes = indptr.size - 1
@@ -147,7 +140,7 @@ def walk_block(  # type: ignore[no-untyped-def]
     visits_per_entry = np.empty(capacity, np.uint16)
     steps = np.empty(capacity, np.uint16)
     counts = np.empty(capacity, np.uint16)
-    # Typed, since loops are compiled once more for constants.
+    # Typed, since constants would cause another compilation.
     n_entries = np.int64(0)
     n_visits = np.int64(0)
     for first in range(0, n_rows, batch):
@@ -175,12 +168,12 @@ def walk_block(  # type: ignore[no-untyped-def]
         visits = words if in_place else spare
         if n_visits + n > steps.size:
             room = max(2 * steps.size, n_visits + n)
-            steps = grown(steps, n_visits, room)
-            counts = grown(counts, n_visits, room)
+            steps = enlarged(steps, n_visits, room)
+            counts = enlarged(counts, n_visits, room)
         if n_entries + n > nodes.size:
             room = max(2 * nodes.size, n_entries + n)
-            nodes = grown(nodes, n_entries, room)
-            visits_per_entry = grown(visits_per_entry, n_entries, room)
+            nodes = enlarged(nodes, n_entries, room)
+            visits_per_entry = enlarged(visits_per_entry, n_entries, room)
         last = first + members.size
         n_entries, n_visits = _record(
             visits[:n], layout, entries_per_row[first:last], visits_per_row[first:last],
@@ -193,10 +186,10 @@ def walk_block(  # type: ignore[no-untyped-def]
 def _record(  # type: ignore[no-untyped-def]
     visits, layout, entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits
 ):
-    """Append the sorted visits of a batch to the record; returns how much of it is used then.
+    """Append the sorted visits of a batch to the record; returns its used sizes.
 
-    Every word writes its pair and its entry anew, at the same place as the last one if they are the same: without
-    branches, of which half would be mispredicted.
+    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches,
+    half of which would be mispredicted.
     """
     count_mask = (_U1 << layout.step_bit) - _U1
     step_mask = (_U1 << (layout.node_bit - layout.step_bit)) - _U1
@@ -206,7 +199,7 @@ def _record(  # type: ignore[no-untyped-def]
     i = 0
     for row in range(entries_per_row.size):
         before = entry, visit
-        pair = place = _ALL  # none: what is shifted down ends in zeros above
+        pair = place = _ALL  # none: shifted words end in zeros above
         count = pairs = _U0
         while i < visits.size and (visits[i] >> (layout.source_bit - _U1)) >> _U1 == uint64(row):
             word = visits[i]

@@ -1,7 +1,7 @@
 """Philox-4x32-10 as torch operations on any device: the bits of `graphrf.sampling.walks.philox`, word for word.
 
-Torch multiplies int64 alone, so words of 32 bits are kept in int64: products wrap around as unsigned ones do, and
-what is shifted down is masked.
+Torch multiplies int64 only, so words of 32 bits are kept in int64: products wrap around as unsigned ones do, and
+shifted words are masked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Word = Tensor | int
 
 
 def philox(c0: Word, c1: Word, c2: Word, c3: Word, key: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four words of 32 random bits for each counter (c0, c1, c2, c3), one of which is a tensor at least.
+    """Four words of 32 random bits for each counter (c0, c1, c2, c3), of which at least one is a tensor.
 
     Cost: 100 operations on tensors of the broadcast shape.
     """
@@ -34,7 +34,7 @@ def philox(c0: Word, c1: Word, c2: Word, c3: Word, key: int) -> tuple[Tensor, Te
 
 
 def bits64(high: Tensor, low: Tensor) -> Tensor:
-    """Two words as 64 random bits, an int64 whose sign is the highest of them."""
+    """Two words as 64 random bits in an int64."""
     return (high << 32) | low
 
 

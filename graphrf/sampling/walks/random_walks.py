@@ -1,4 +1,4 @@
-"""The sampler of random walks: how many, of what length, and in which directions."""
+"""The sampler of random walks: their number, lengths and directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.graph import LAPLACIANS, Graph
 from graphrf.sampling.block import Block
-from graphrf.sampling.contract import PreparedSampler
+from graphrf.sampling.protocol import PreparedSampler
 from graphrf.sampling.walks.batches import MOST_TOGETHER, new_desk
 from graphrf.sampling.walks.lengths import LengthLaw, Rule, Stratified, Survival
 from graphrf.sampling.walks.loops import walk_block
@@ -25,12 +25,12 @@ _VISITS_TOGETHER = 32_768
 
 
 class AdaptiveLengths(ABC):
-    """Contract of `lengths` that depend on the graph, such as `AutoLengths`: they choose a distribution for it."""
+    """Interface of `lengths` that depend on the graph, such as `AutoLengths`."""
 
     @property
     @abstractmethod
     def laplacian(self) -> str:
-        """The Laplacian for whose walks lengths are chosen."""
+        """Laplacian of the walks for which lengths are chosen."""
 
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
@@ -42,8 +42,8 @@ class RandomWalks:
     r"""Random walks from every node: the sampler of graph random features.
 
     Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
-    follows `lengths`; that holds for each walk by itself, whatever the coupling among the walks of one node, so
-    features are unbiased. Walks of different nodes are independent.
+    follows `lengths`, whatever the coupling among the walks of one node, so features are unbiased. Walks of
+    different nodes are independent.
 
     Parameters
     ----------
@@ -52,11 +52,10 @@ class RandomWalks:
     lengths : LengthLaw or AdaptiveLengths
         `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
         which chooses a distribution for each graph (`resolved`). The default serves kernels of short and long
-        range alike: tables that end no walk within its first steps have less error for short kernels, and more for
-        those that decay slowly (`benchmarks/default_sampler.py`).
+        range (`benchmarks/default_sampler.py`).
     directions : {"stratified", "independent"}
-        Whether the walks of one node that stand together leave by systematic sampling over the neighbours
-        (fewer walks repeat each other) or independently (as in the paper).
+        How the walks of one node that stand together choose neighbours: by systematic sampling (fewer walks repeat
+        each other) or independently (as in the paper).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used. On graphs with hubs,
         combinatorial walks mostly stay where they are: prefer the series there.
@@ -68,7 +67,7 @@ class RandomWalks:
     RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
 
     Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
-    walks", ICLR 2024, in a form that also serves weighted graphs and any number of walks.
+    walks", ICLR 2024, generalised to weighted graphs and any number of walks.
     """
 
     n_walks: int = 32
@@ -78,7 +77,7 @@ class RandomWalks:
 
     def __post_init__(self) -> None:
         n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
-        object.__setattr__(self, "n_walks", n_walks)  # numpy's integers become Python's, which JSON knows
+        object.__setattr__(self, "n_walks", n_walks)  # integers of numpy become Python's, which JSON supports
         if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise checks.type_error(
@@ -99,24 +98,24 @@ class RandomWalks:
 
     @property
     def survival(self) -> Survival:
-        """The survival table of `lengths`; of `AdaptiveLengths`, only once it is `resolved`."""
+        """The survival table of `lengths`; for `AdaptiveLengths`, defined once `resolved`."""
         if not isinstance(self.lengths, LengthLaw):
             raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival")
         return self.lengths.survival
 
     def resolved(self, graph: Graph) -> RandomWalks:
-        """This sampler with the lengths that `AdaptiveLengths` make for the graph; else itself."""
+        """This sampler with the lengths of `AdaptiveLengths` for the graph."""
         if isinstance(self.lengths, LengthLaw):
             return self
         return replace(self, lengths=self.lengths.law(graph, self))
 
     def prepare(self, graph: Graph, seed: int) -> PreparedWalks:
-        """The arrays that the engine reads, for one graph and seed."""
+        """The sampler bound to a graph and a seed."""
         return PreparedWalks(self.resolved(graph), graph, seed)
 
 
 def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
-    """The arrays that walks for a kernel of the given Laplacian read."""
+    """The arrays of walks for kernels of a Laplacian."""
     adjacency = graph.walk_adjacency(laplacian)
     return graph_transitions(graph) if adjacency is graph.adjacency else transitions(adjacency)
 
@@ -157,16 +156,16 @@ class PreparedWalks(PreparedSampler):
 
     @property
     def _batch(self) -> int:
-        """Sources whose walks advance together."""
+        """Number of sources whose walks advance together."""
         return max(1, int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)))
 
     def _capacity(self, n_rows: int) -> int:
-        # About the most that can be; what merging leaves of it untouched takes no memory.
+        # Approximate maximum; memory left untouched by merging costs nothing.
         return int(n_rows * self.merged_per_row[1]) + 1024
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        if not (sources.flags.writeable and sources.flags.c_contiguous):  # the loop would be compiled anew for it
+        if not (sources.flags.writeable and sources.flags.c_contiguous):  # avoids compilation for other arrays
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
         weighted = self.transitions.cumulative.size > 0
@@ -185,7 +184,7 @@ class PreparedWalks(PreparedSampler):
         return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])
 
     def describe(self) -> dict[str, Any]:
-        """The sampler's settings, for the record that features keep."""
+        """The sampler's settings, for the description of features."""
         sampler = self.sampler
         return {
             "sampler": type(sampler).__name__,

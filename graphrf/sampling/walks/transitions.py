@@ -1,4 +1,4 @@
-"""The arrays that walk loops read: a CSR adjacency, with running shares of the weights where they differ."""
+"""The arrays of walk loops: a CSR adjacency, with running shares of the weights if they differ."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Transitions(NamedTuple):
 
 
 def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
-    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), O(1) where not `weighted`.
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), or O(1) if not `weighted`.
 
-    They are read-only and of one index type, so that the loops are compiled once for all graphs. That all weights
-    are known to be equal spares reading them, which may be on disk.
+    They are read-only and of one index type, so that the loops are compiled once for all graphs. Equal weights,
+    which may be on disk, are not read.
     """
     index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
     indptr = adjacency.indptr.astype(index_type, copy=False)
@@ -45,14 +45,14 @@ def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
     return Transitions(indptr, indices, cumulative)
 
 
-# Queries come one by one, and making the arrays of weights looks at the whole graph.
+# Queries come one by one, and the arrays of weights take a pass over the whole graph.
 _known: weakref.WeakKeyDictionary[Graph, Transitions] = weakref.WeakKeyDictionary()
 
 
 def graph_transitions(graph: Graph) -> Transitions:
     """The walk arrays of a graph's adjacency, kept as long as the graph."""
     if graph not in _known:
-        _ = graph.degrees  # refuses weights whose sums overflow
+        _ = graph.degrees  # raises an error if sums of weights overflow
         _known[graph] = transitions(graph.adjacency, graph.is_weighted)
     return _known[graph]
 
@@ -60,7 +60,7 @@ def graph_transitions(graph: Graph) -> Transitions:
 def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Running shares of each row's weights; empty when the weights of every row are equal.
 
-    They are the only array of that size that is made: the weights may be a map of a file larger than the memory.
+    They are the only new array of that size: the weights may be a map of a file larger than the memory.
     """
     if _rows_are_level(indptr, weights):
         return np.zeros(0)
@@ -75,7 +75,7 @@ def _rows_are_level(indptr: np.ndarray, weights: np.ndarray) -> bool:
     for start in range(1, weights.size, _CHUNK):
         end = min(start + _CHUNK, weights.size)
         changes = start + np.flatnonzero(weights[start:end] != weights[start - 1 : end - 1])
-        changes = changes.astype(indptr.dtype)  # else the search would convert all of indptr
+        changes = changes.astype(indptr.dtype)  # avoids a conversion of indptr in the search
         if (indptr[np.searchsorted(indptr, changes)] != changes).any():
             return False
     return True
@@ -94,10 +94,10 @@ def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
 
 
 def row_cumsum(weights: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Running sums of `weights` that start anew at every CSR row.
+    """Running sums of `weights` within every CSR row.
 
-    NumPy makes the array, in large pages of memory where the system has them; compiled loops would make it in
-    small ones, and walks on large graphs, which read it at random places, would wait for their addresses.
+    The array is allocated by NumPy, in large pages if the system has them: with the small ones of compiled loops,
+    walks on large graphs would wait for translated addresses.
     """
     sums = np.empty(weights.size)
     _sum_rows(weights, indptr, sums)
@@ -117,8 +117,8 @@ def _sum_rows(weights, indptr, sums):  # type: ignore[no-untyped-def]
 def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
     """The neighbour of v that 64 random bits choose, with probability proportional to the edge's weight.
 
-    `cumulative` holds each row's running share of the weights, or is empty when the weights of every row are
-    equal; then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
+    `cumulative` holds each row's running share of the weights, or is empty if the weights of every row are equal;
+    then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
     """
     low = np.int64(indptr[v])
     high = np.int64(indptr[v + 1])

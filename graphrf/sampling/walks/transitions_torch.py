@@ -1,4 +1,4 @@
-"""The arrays of a walk's transitions as tensors, and the choice of a neighbour by 64 random bits."""
+"""The arrays of a walk's transitions as tensors, and the choice of neighbours by 64 random bits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from graphrf.sampling.walks.transitions import Transitions
 class DeviceTransitions(NamedTuple):
     """`graphrf.sampling.walks.transitions.Transitions` on a device.
 
-    Attributes
-    ----------
-    indptr, indices : Tensor, int32, or int64 where edges are 2^31 or more
-    cumulative : Tensor, float64; without elements if the weights of every row are equal
-    halvings : int
-        That bring a search in the longest row to an end; 0 without weights.
+    `halvings` is the number of halvings that complete a search in the longest row; 0 without weights.
     """
 
     indptr: Tensor
@@ -49,7 +44,7 @@ def on_device(arrays: Transitions, device: torch.device) -> DeviceTransitions:
 
 
 def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
-    """The neighbour that 64 bits choose for each node, none of them isolated: `walks.loops.neighbour`.
+    """The neighbours that 64 bits choose for nodes that are not isolated, as `transitions.neighbour` does.
 
     nodes and bits are int64 of one shape, as is the result.
     """
@@ -62,10 +57,7 @@ def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
 
 
 def search_rows(x: Tensor, low: Tensor, high: Tensor, running: Tensor, halvings: int) -> Tensor:
-    """The first of the places low .. high, of each search its own, whose running sum exceeds x; high if none does.
-
-    `halvings` bring the longest search to an end.
-    """
+    """The first place in low .. high of each search whose running sum exceeds x; high if there is none."""
     for _ in range(halvings):
         middle = (low + high) >> 1
         below = (x < running.index_select(0, middle)) | (low == high)

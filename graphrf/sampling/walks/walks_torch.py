@@ -1,7 +1,7 @@
-"""The walk engine as torch operations on any device: the record of `graphrf.sampling.walks.loops`, bit for bit.
+"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit.
 
-All walks of a block of sources advance together, one step at a time, and only those that still go on. They draw
-from the counters of the compiled loops, and walks that leave a node together keep the order they have there.
+All walks of a block of sources that still continue advance together, one step at a time. They use the counters of
+the compiled loops, and walks that leave a node together keep their order there.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from graphrf.sampling.walks.philox_torch import bits64, philox, signed64
 from graphrf.sampling.walks.random_walks import PreparedWalks
 from graphrf.sampling.walks.transitions_torch import neighbours, on_device
 
-# Where few walks are left, one call of the generator draws this many words of their further steps.
+# With few walks left, one call of the generator draws about this many words of their further steps.
 _STAGE = 65_536
-# Torch sorts less than 2^31 keys on GPUs. So many are expected at most; the number drawn differs by far less.
+# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; the number drawn differs by far less.
 _MOST_VISITS = 2**30
 
 
@@ -44,31 +44,31 @@ class DeviceWalks:
         self._packing = Packing(self._walk.n_nodes, prepared.survival.max_length)
         self._stratified = prepared.sampler.directions == "stratified"
         if self._stratified:
-            # Shares 1 / c of 2^64 for c walks that leave a node together; there is none for c = 0.
+            # Shares 1 / c of 2^64 for c walks that leave a node together; element 0 is not used.
             gaps = [signed64((2**64 - 1) // max(1, c)) for c in range(self._n_walks + 1)]
             self._gaps = torch.tensor(gaps, device=device)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The visits of the walks from `sources`, int64 on the device; the same source may come again."""
+        """The visits of the walks from `sources`, int64 on the device; sources may repeat."""
         by_visits = max(1, int(_MOST_VISITS / self._prepared.visits_per_row))
         parts = sources.split(min(by_visits, self._packing.most_rows))
         return joined([self._block(part) for part in parts])
 
     def _block(self, sources: Tensor) -> DeviceBlock:
-        """The visits of no more rows than a key has room for."""
+        """The visits of at most `most_rows` rows."""
         n_rows = sources.numel()
         if self._stratified:
             keys, counts = self._walk_stratified(sources)
             return merged(keys, counts, self._packing, n_rows)
         block = merged(self._walk_independent(sources), None, self._packing, n_rows)
-        # One key stood for all walks of a source at step 0.
+        # One key stands for all walks of a source at step 0.
         block.counts.masked_fill_(block.steps == 0, _bits16(self._n_walks))
         return block
 
     def _walk_independent(self, sources: Tensor) -> Tensor:
-        """Keys of the visits of walks with independent directions, one each, but one a source at step 0.
+        """Keys of the visits of walks with independent directions, but only one for each source at step 0.
 
-        The longest walks come first, so that those which go on are always the first ones.
+        Walks are sorted by falling length, so that those that continue are always the first ones.
         """
         packing, n_rows = self._packing, sources.numel()
         lengths, walkers = torch.sort(self._lengths.draw(sources).view(-1), descending=True, stable=True)
@@ -89,7 +89,7 @@ class DeviceWalks:
         return keys
 
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
-        """64 bits for each walk that goes on, step by step; the higher ones alone are random without weights.
+        """64 bits for each walk that continues, step by step; only the higher 32 are random without weights.
 
         Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
         Counters: (source, walk, block of steps, DIRECTION).
@@ -107,10 +107,10 @@ class DeviceWalks:
                     yield bits64(*(word[call, : alive[step]] for word in words[2 * phase : 2 * phase + 2]))
 
     def _walk_stratified(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and counts (16 bits) of the visits of walks with stratified directions, no key twice.
+        """Keys and counts (16 bits) of the visits of walks with stratified directions; keys are distinct.
 
-        The walks that stand on one node at one step leave it together, in the order in which they came there: the
-        sort is stable. Counters: (source, node, step, SHARED_DIRECTION).
+        The walks on one node at one step leave it together in their order of arrival, by a stable sort. Counters:
+        (source, node, step, SHARED_DIRECTION).
         """
         packing = self._packing
         lengths = self._lengths.draw(sources).view(-1)
@@ -140,7 +140,7 @@ class DeviceWalks:
         return torch.cat(keys), torch.cat(counts)
 
     def _dealt(self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int) -> Tensor:
-        """64 bits for each walk, by systematic sampling among those of one pair (`walk_batches.gaps`).
+        """64 bits for each walk, by systematic sampling among those of one pair (`batches.gaps`).
 
         Runs of equal pairs begin at `first` and hold `standing` walks; the j-th takes its run's bits and j gaps.
         """
@@ -154,10 +154,10 @@ class DeviceWalks:
         return bits[run] + torch.arange(pairs.numel(), device=pairs.device) * gaps[run]
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory that `sample` takes for a block of rows: the most that is expected of its three parts.
+        """Peak memory that `sample` takes for a block of rows, the maximum of its three parts.
 
-        Lengths take the words of the generator, walks these and their state, the merge a sort of 8-byte keys: the
-        keys, their order, and as much again three times for the scratch of the sort.
+        Lengths take the words of the generator; walks these and their state; the merge a sort of 8-byte keys, with
+        their order and three times as much scratch.
         """
         prepared = self._prepared
         walks = n_rows * self._n_walks
@@ -173,7 +173,7 @@ class DeviceWalks:
 
 
 def _pairs_of(sources: Tensor, packing: Packing) -> Tensor:
-    """A word (row, node) for each row, which stands on its source."""
+    """A word (row, node) for each row and its source."""
     return packing.pairs(torch.arange(sources.numel(), device=sources.device), sources)
 
 
@@ -183,13 +183,13 @@ def _bits16(count: int) -> int:
 
 
 def _reaching(lengths: Tensor) -> list[int]:
-    """Number of walks that reach step 1, 2, ... up to the last that one of them reaches; waits for the device."""
+    """Numbers of walks that reach step 1, 2, ... up to the last; waits for the device."""
     reaching: list[int] = torch.bincount(lengths).flip(0).cumsum(0).flip(0)[1:].tolist()
     return reaching
 
 
 def _stages(sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of calls of the generator to make at once; `sizes` of them do not increase."""
+    """Runs [first, last) of calls of the generator to make together; `sizes` of them do not increase."""
     first = 0
     while first < len(sizes):
         last = min(len(sizes), first + max(1, _STAGE // sizes[first]))

@@ -1,4 +1,4 @@
-"""Radix sort of 64-bit words by some of their bits, for loops that sort small sets again and again."""
+"""Radix sort of 64-bit words by some of their bits, for loops that sort small sets repeatedly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 
-# Of a digit at most: its counters stay in the first cache (benchmarks/walks.py).
+# Maximum width of a digit: its counters stay in the first cache (benchmarks/walks.py).
 DIGIT_BITS = 9
 
 
@@ -15,8 +15,8 @@ DIGIT_BITS = 9
 def sort_words(words, n, low_bit, n_bits, spare, places):  # type: ignore[no-untyped-def]
     """Sort words[:n] (uint64) by `n_bits` bits from `low_bit` on, keeping the order of equal ones.
 
-    From the lowest digit, digits of equal size. `spare` has room for n words, `places` 2^DIGIT_BITS int64. Returns
-    whether the sorted words are in `words`; else they are in `spare`.
+    Digits of equal size are sorted from the lowest. `spare` has room for n words, `places` for 2^DIGIT_BITS int64.
+    Returns True if the sorted words are in `words`, and False if they are in `spare`.
     """
     n_passes = (n_bits + DIGIT_BITS - 1) // DIGIT_BITS
     if n_passes == 0:

@@ -37,20 +37,6 @@ def test_kl_is_equation_a33_with_the_term_of_the_means():
     )
 
 
-def test_kl_is_the_mean_of_the_log_ratio():
-    (mean0, cov0), (mean1, cov1) = law(0), law(1)
-    x = np.random.default_rng(2).multivariate_normal(mean0, cov0, 100_000)
-
-    def log_density(mean, cov):
-        d = x - mean
-        return -0.5 * (np.linalg.slogdet(cov)[1] + np.einsum("ni,ij,nj->n", d, np.linalg.inv(cov), d))
-
-    ratios = log_density(mean0, cov0) - log_density(mean1, cov1)
-    error = ratios.std() / 100_000**0.5
-    assert abs(ratios.mean() - gaussian_kl(mean0, cov0, mean1, cov1)) < 5 * error
-    assert abs(ratios.mean() - gaussian_kl(mean1, cov1, mean0, cov0)) > 20 * error  # it has a direction
-
-
 def test_jitter_is_a_variance_of_both():
     (mean0, cov0), (mean1, cov1) = law(0), law(1)
     noisy = kl_divergence(mean0, cov0 + 0.3 * np.eye(6), mean1, cov1 + 0.3 * np.eye(6))
@@ -85,22 +71,6 @@ def test_w2_of_covariances_that_commute_is_the_distance_of_their_deviations():
     assert got == pytest.approx(4 + np.sum((a - b) ** 2), rel=1e-12)
 
 
-def test_w2_is_the_cost_of_the_best_linear_map():
-    # y = m1 + T (x - m0) with T = S0^-1/2 (S0^1/2 S1 S0^1/2)^1/2 S0^-1/2 has the second law.
-    (mean0, cov0), (mean1, cov1) = law(0), law(1)
-    root = sqrtm(cov0).real
-    inverse = np.linalg.inv(root)
-    step = inverse @ sqrtm(root @ cov1 @ root).real @ inverse
-    np.testing.assert_allclose(step @ cov0 @ step.T, cov1, rtol=1e-8)
-    away = np.eye(6) - step
-    cost = np.sum((mean0 - mean1) ** 2) + np.trace(away @ cov0 @ away.T)
-    assert gaussian_w2(mean0, cov0, mean1, cov1) == pytest.approx(cost, rel=1e-8)
-    # any other map costs more
-    other = np.linalg.cholesky(cov1) @ np.linalg.inv(np.linalg.cholesky(cov0))
-    worse = np.eye(6) - other
-    assert np.sum((mean0 - mean1) ** 2) + np.trace(worse @ cov0 @ worse.T) > cost + 0.1
-
-
 def test_w2_of_laws_that_are_close_keeps_its_digits():
     mean, cov = law(0)
     step = 1e-9
@@ -126,11 +96,9 @@ def test_w2_takes_singular_covariances():
     ("changed", "message"),
     [
         ({"mean0": [[0.0, 0.0]]}, "`mean0` must be a vector"),
-        ({"mean1": [0.0, np.nan]}, "`mean1` must be finite"),
         ({"cov0": np.eye(3)}, r"`cov0` must have shape \(2, 2\)"),
         ({"cov1": [[1.0, 0.5], [0.0, 1.0]]}, "`cov1` must be symmetric"),
         ({"cov1": [[1.0, 2.0], [2.0, 1.0]]}, "`cov1` must be positive"),
-        ({"cov1": np.full((2, 2), np.inf)}, "`cov1` must be finite"),
         ({"mean1": [0.0], "cov1": [[1.0]]}, "`mean1` must"),
     ],
 )
@@ -138,11 +106,3 @@ def test_what_does_not_fit_is_refused(divergence, changed, message):
     given = {"mean0": [0.0, 0.0], "cov0": np.eye(2), "mean1": [0.0, 0.0], "cov1": np.eye(2)}
     with pytest.raises(ValueError, match=message):
         divergence(**{**given, **changed})
-
-
-def test_a_jitter_is_a_number_at_least_0():
-    one = np.eye(1)
-    with pytest.raises(TypeError, match="`jitter` must be a number"):
-        gaussian_kl([0.0], one, [0.0], one, jitter="small")
-    with pytest.raises(ValueError, match="`jitter` must be at least 0"):
-        gaussian_kl([0.0], one, [0.0], one, jitter=-1.0)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
-from sklearn.utils.estimator_checks import check_estimator
 
-from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
 from graphrf.euclidean.gp.variational import UncertainBasis, VariationalSparseSpectrumGPRegressor
 
 SCALE, NOISE, LENGTHSCALE = 1.3, 0.05, 0.7
@@ -134,13 +131,6 @@ def test_the_bound_is_the_one_that_quadrature_finds(m):
         assert bound_at(x, y, point) == pytest.approx(expected, abs=1e-8)
 
 
-def test_certain_frequencies_leave_the_likelihood_of_the_sparse_spectrum():
-    x, y = tiny()
-    point = next(points(2)) | {"log_deviations": np.full((2, 1), -18.0)}
-    value = bound_at(x, y, point) + float(basis_of(point).divergence())
-    assert value == pytest.approx(log_likelihoods(x, y, point["frequencies"].T)[0], abs=1e-6)
-
-
 def test_the_gradient_of_the_bound_is_that_of_finite_differences(monkeypatch):
     monkeypatch.setattr("graphrf.euclidean.gp.weight_space._BLOCK", 20)
     rng = np.random.default_rng(0)
@@ -193,68 +183,3 @@ def test_predictions_have_the_moments_of_the_law_they_stand_for():
     assert (np.abs(draws.mean(0) - predicted) / std * np.sqrt(1000) < 5).all()
     kurtosis = np.mean(((draws - predicted) / std) ** 4, 0)
     assert (np.abs(draws.var(0) / std**2 - 1) < 5 * np.sqrt((kurtosis - 1) / 1000)).all()
-
-
-def test_far_from_the_data_deviations_return_to_the_prior_as_fixed_frequencies_do_not():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, (80, 1))
-    y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(80)
-    gp = VariationalSparseSpectrumGPRegressor(6, seed=0).fit(x, y)
-    std = gp.predict([[0.0], [200.0]], return_std=True)[1]
-    assert std[1] > 10 * std[0]
-    trained = SparseSpectrumGPRegressor(6, frequencies="trained", seed=0).fit(x, y)
-    assert gp.lower_bound_ < trained.log_marginal_likelihood_
-    assert np.sqrt(np.mean((gp.predict(x) - np.sin(2 * x[:, 0])) ** 2)) < 0.1
-
-
-def test_several_outputs_are_predicted_each_with_its_deviation():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2, 2, (40, 1))
-    y = np.column_stack([np.sin(2 * x[:, 0]), 3 + np.cos(x[:, 0])])
-    gp = VariationalSparseSpectrumGPRegressor(4, max_iterations=30, seed=0).fit(x, y)
-    mean, std = gp.predict(x[:5], return_std=True)
-    assert mean.shape == std.shape == (5, 2)
-    assert gp.sample(x[:5], 3, seed=0).shape == (3, 5, 2)
-    np.testing.assert_array_equal(gp.sample(x[:5], 2, seed=0), gp.sample(x[:5], 3, seed=0)[:2])
-
-
-def test_scikit_learns_checks_pass():
-    gp = VariationalSparseSpectrumGPRegressor(2, max_iterations=1, seed=0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Skipping check")
-        check_estimator(gp)
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
-def test_training_is_the_same_in_any_mode_of_the_caller(mode):
-    x, y = tiny()
-    outside, inside = (VariationalSparseSpectrumGPRegressor(2, max_iterations=5, seed=0) for _ in range(2))
-    outside.fit(x, y)
-    with mode():
-        inside.fit(x, y)
-        predicted = inside.predict(x)
-    for answer in (predicted, inside.predict(x)):
-        np.testing.assert_array_equal(answer, outside.predict(x))
-    np.testing.assert_array_equal(inside.sample(x, seed=1), outside.sample(x, seed=1))
-
-
-def test_a_constant_y_is_predicted_with_a_warning():
-    with pytest.warns(UserWarning, match="`y` is constant"):
-        gp = VariationalSparseSpectrumGPRegressor(3, seed=0).fit(np.arange(8.0)[:, None], np.full(8, 7.0))
-    np.testing.assert_allclose(gp.predict([[1.5]]), 7.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"n_frequencies": 0}, "`n_frequencies` must be at least 1"),
-        ({"directions": "halton"}, "`norms` must be None"),
-        ({"lengthscale": "both"}, "`lengthscale` must be one of 'ard', 'shared'"),
-        ({"mean": "linear"}, "`mean` must be one of"),
-    ],
-    ids=["frequencies", "norms", "lengthscale", "mean"],
-)
-def test_bad_settings_are_refused(settings, match):
-    x, y = tiny()
-    with pytest.raises(ValueError, match=match):
-        VariationalSparseSpectrumGPRegressor(**({"n_frequencies": 3, "seed": 0} | settings)).fit(x, y)

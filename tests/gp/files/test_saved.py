@@ -33,46 +33,39 @@ def _same(one, other):
             np.testing.assert_array_equal(part, same, err_msg=name)
 
 
+AUTO_LENGTHS = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(grf.Diffusion(2.0)))
+COUPLED = grf.RandomWalks(8, lengths=grf.sampling.SigmaCoupled(0.1))
+MODE = {"kernel": "diffusion", "hyperparameters": "mode"}
+
+
 @pytest.mark.parametrize(
     ("settings", "y"),
     [
         ({}, Y),
         ({"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"}, np.column_stack([Y, 1 - Y])),
         ({"kernel": grf.Matern(2.5, 3.0, laplacian="combinatorial"), "noise": np.float32(0.1)}, Y),
-        ({"method": "features", "numerics": grf.gp.Numerics(n_threads=1)}, Y),
+        ({**CHOSEN, "numerics": grf.gp.Numerics(sampler=AUTO_LENGTHS, n_threads=1)}, Y),
         (
             {
                 **CHOSEN,
-                "numerics": grf.gp.Numerics(
-                    sampler=grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(grf.Diffusion(2.0)))
-                ),
+                "numerics": grf.gp.Numerics(sampler=COUPLED),
+                "prior": None,
+                "output_scale": np.float32(0.7),
             },
             Y,
         ),
+        ({**MODE, "numerics": grf.gp.Numerics(solver="cg", tol=1e-4, max_iterations=np.int64(200))}, Y),
         (
             {
-                **CHOSEN,
-                "numerics": grf.gp.Numerics(sampler=grf.RandomWalks(8, lengths=grf.sampling.SigmaCoupled(0.1))),
-            },
-            Y,
-        ),
-        ({"numerics": grf.gp.Numerics(sampler=grf.CompressedPowers(64, 30)), "hyperparameters": "average"}, Y),
-        (
-            {
-                "numerics": grf.gp.Numerics(solver="cg", tol=1e-4, max_iterations=np.int64(200)),
-                "hyperparameters": "mode",
-            },
-            Y,
-        ),
-        (
-            {
+                **MODE,
                 "numerics": grf.gp.Numerics(normalize=False),
-                "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None),
+                "prior": None,
+                "noise": np.geomspace(0.01, 0.1, 48),
             },
             Y,
         ),
-        ({"prior": None, "noise": np.geomspace(0.01, 0.1, 48), "output_scale": np.float32(0.7)}, Y),
-        ({"mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
+        ({"prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None), "method": "features"}, Y),
+        ({**MODE, "mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
         ({"mean": "zero", "kernel": grf.kernels.LearnedModulation(6), "output_scale": 1.0}, Y),
     ],
 )
@@ -130,30 +123,13 @@ def test_every_kernel_and_sampler_survives_json(value):
 def test_every_class_of_kernels_laws_and_samplers_is_known():
     classes = [
         value
-        for value in (getattr(grf, name) for name in grf.__all__)
-        if dataclasses.is_dataclass(value) and value is not grf.kernels.Kernel
+        for package in (grf.kernels, grf.sampling)
+        for value in (getattr(package, name) for name in package.__all__)
+        if dataclasses.is_dataclass(value) and value not in (grf.kernels.Kernel, grf.sampling.ErrorChoice)
     ]
     assert len(classes) > 15
     for value in classes:
         assert saved._CLASSES[value.__name__] is value
-
-
-def test_the_graph_may_be_left_out_and_is_then_needed(grid, weighted_graph, tmp_path):
-    gp = grf.GraphGPRegressor(grid, seed=0).fit(NODES, Y)
-    whole, without = tmp_path / "whole.npz", tmp_path / "without.npz"
-    gp.save(whole)
-    gp.save(without, graph=False)
-    assert without.stat().st_size < whole.stat().st_size
-    for path in (whole, without):
-        shared = grf.GraphGPRegressor.load(path, graph=grid)
-        assert shared.graph is grid
-        _same(gp, shared)
-        with pytest.raises(ValueError, match=r"`graph` must be the graph that .* was fitted on"):
-            grf.GraphGPRegressor.load(path, graph=weighted_graph)
-    with pytest.raises(ValueError, match="`graph` must be given"):
-        grf.GraphGPRegressor.load(without)
-    with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
-        grf.GraphGPRegressor.load(without, graph="grid")
 
 
 @pytest.mark.parametrize(

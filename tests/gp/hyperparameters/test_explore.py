@@ -17,6 +17,7 @@ from graphrf.gp.hyperparameters import explore as module
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.routes import gram
 from graphrf.gp.routes.precision import PrecisionRoute
+from graphrf.gp.routes.series import SeriesRoute
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse import ordering
 
@@ -63,7 +64,7 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
     for user in (module, regression):
         monkeypatch.setattr(user, "POINTS", 400)
     settings = {"kernel": grf.Matern(nu=2.0), "prior": {"noise_alone": 0.0}, "seed": 0}
-    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._given.points
+    points = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)._fitted.points
     weights = np.array([point.weight for point in points])
     assert weights.sum() == pytest.approx(1.0)
     means, deviations = _moments(graph, nodes, y, information)
@@ -73,16 +74,6 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
         assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=0.05)
     wrong, _ = _moments(graph, nodes, y, 1e9)
     assert abs(wrong[1] - means[1]) > 0.05 * deviations[1]  # or nothing was tested
-
-
-def test_less_information_leaves_hyperparameters_more_open(drawn, monkeypatch):
-    graph, nodes, y = drawn
-    deviations = []
-    for information in (1e9, 10.0):
-        monkeypatch.setattr(module, "INFORMATION", information)
-        points = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=0).fit(nodes, y)._given.points
-        deviations.append(np.log([point.output_scale for point in points]).std())
-    assert deviations[0] < 0.7 * deviations[1]
 
 
 def test_the_mode_is_the_maximum_of_the_posterior(drawn):
@@ -143,12 +134,12 @@ def test_the_average_of_likelihoods_is_reported(drawn):
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), mean="zero", seed=0).fit(nodes, y)
     likelihoods = []
-    for point in gp._given.points:
+    for point in gp._fitted.points:
         k = point.kernel.dense(graph)[np.ix_(nodes, nodes)]
         likelihoods.append(
             multivariate_normal(np.zeros(80), point.amplitude * k + point.noise * np.eye(80)).logpdf(y)
         )
-    weights = [point.weight for point in gp._given.points]
+    weights = [point.weight for point in gp._fitted.points]
     expected = np.log(weights @ np.exp(np.array(likelihoods) - max(likelihoods))) + max(likelihoods)
     assert gp.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-6)
 
@@ -177,27 +168,6 @@ def test_with_nothing_to_learn_nothing_is_sought(drawn, monkeypatch):
     assert not made
 
 
-def test_kernels_are_compared_by_their_evidence(drawn):
-    graph, nodes, y = drawn
-    gp = grf.GraphGPRegressor(graph, method="series", seed=0).fit(nodes, y)
-    assert len(gp.candidates_) == 8
-    probabilities = [own.probability for own in gp.candidates_]
-    assert probabilities == sorted(probabilities, reverse=True)
-    assert sum(probabilities) == pytest.approx(1.0)
-    evidence = np.array([own.log_evidence for own in gp.candidates_])
-    np.testing.assert_allclose(np.log(probabilities) - evidence, np.log(probabilities[0]) - evidence[0])
-    assert gp.candidates_[0].kernel == gp.kernel_
-
-
-def test_several_hyperparameters_of_a_kernel_are_all_trained(drawn):
-    graph, nodes, y = drawn
-    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, optimize=("nu", "lengthscale"), seed=0).fit(nodes, y)
-    assert gp.kernel_.nu != 1.5
-    assert len({point.kernel.nu for point in gp._given.points}) == 1
-    assert len({point.kernel.lengthscale for point in gp._given.points}) > 1
-
-
 def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     """Eight or nine posteriors hold a matrix each: room for two does not do."""
     graph, nodes, y = drawn
@@ -205,6 +175,82 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
     monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)  # training has room
     settings = {"method": "series", "seed": 0}
-    with pytest.raises(MemoryError, match="pass solver='cg', hyperparameters='mode'"):
+    with pytest.raises(MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"):
         grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
     assert grf.GraphGPRegressor(graph, hyperparameters="mode", **settings).fit(nodes, y).n_points_ == 1
+
+
+# -- branches, on few observations -------------------------------------------------------------------
+
+FEW = np.arange(0, 34, 3)
+VALUES = np.sin(FEW / 5) + 0.2 * np.random.default_rng(0).standard_normal(FEW.size)
+
+
+def _points(graph, **settings):
+    gp = grf.GraphGPRegressor(graph, **{"kernel": grf.Matern(nu=2.0), "seed": 0, **settings}).fit(FEW, VALUES)
+    return gp, gp._fitted.points
+
+
+def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate):
+    for normalize in (True, False):
+        gp, points = _points(karate, output_scale=2.0, numerics=grf.gp.Numerics(normalize=normalize))
+        assert gp.n_points_ > 1
+        for point in points:
+            variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
+            assert point.amplitude * variance == pytest.approx(2.0, rel=1e-9)
+            assert point.output_scale == 2.0
+    gp, _ = _points(karate, output_scale=2.0, hyperparameters="mode")
+    assert np.diag(gp.prior_covariance()).mean() == pytest.approx(2.0, rel=1e-8)
+
+
+def test_known_variances_leave_no_room_for_noise_alone(karate):
+    gp, points = _points(karate, noise=0.3)
+    assert {point.noise for point in points} == {0.3}
+    assert min(point.output_scale for point in points) > 1e-4 * gp.output_scale_
+    gp, _ = _points(karate, noise=0.3, hyperparameters="mode")
+    assert gp.noise_ == 0.3
+
+
+def test_averages_by_sampled_rows_keep_to_the_laplacian_of_the_rows(karate):
+    gp, points = _points(karate, kernel="auto", method="features")
+    assert len({own.kernel.laplacian for own in gp.candidates_}) == 2
+    assert gp.n_points_ > 1
+    assert {point.kernel.laplacian for point in points} == {gp.sampler_.laplacian}
+
+
+def test_a_kernel_that_vanishes_is_refused(karate):
+    with pytest.raises(ValueError, match="the kernel vanishes there to rounding"):
+        _points(karate, kernel=grf.kernels.LearnedModulation(2, (0.0, 0.0, 0.0)), optimize=False)
+
+
+def test_places_hold_their_share_of_the_weight_rounded_up_or_down():
+    rng = np.random.default_rng(0)
+    log_weights, order = rng.normal(0, 3, 50), rng.permutation(50)
+    places, counts = module.systematic(log_weights, order, 8)
+    assert counts.sum() == 8
+    weights = np.exp(log_weights) / np.exp(log_weights).sum()
+    held = np.zeros(50)
+    held[places] = counts / 8
+    for end in range(1, 51):  # of every stretch in the order
+        assert abs(held[order[:end]].sum() - weights[order[:end]].sum()) <= 1 / 8
+
+
+def test_families_share_a_laplacian_and_areal_kernels_are_one():
+    kernels = [grf.Matern(nu=2.0), grf.Diffusion(1.0), grf.Matern(nu=2.0, laplacian="combinatorial")]
+    areal = [grf.BYM2(0.5), grf.CAR(0.5)]
+    found = [[kernel for kernel, _ in own] for own in module.families([(own, ()) for own in (*kernels, *areal)])]
+    assert found == [kernels[:2], kernels[2:], areal]
+
+
+def test_an_end_with_most_of_the_probability_is_warned_of(karate):
+    route = SeriesRoute(karate, 1)
+    with pytest.warns(UserWarning, match=r"a lengthscale longer than 3 \(60 % of the posterior"):
+        module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.6, route)
+    module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.4, route)
+
+
+def test_hyperparameters_beside_the_lengthscale_are_at_their_mode(karate):
+    gp, points = _points(karate, kernel=grf.Matern(1.5, 2.0), optimize=("nu", "lengthscale"))
+    assert gp.kernel_.nu != 1.5
+    assert len({point.kernel.nu for point in points}) == 1
+    assert len({point.kernel.lengthscale for point in points}) > 1

@@ -72,7 +72,7 @@ def test_normal_noise_is_exact():
     scale = data.known(vector[n:]).scale
     k = covariance(own, vector)
     expected = multivariate_normal(OFFSET, k + scale**2 * np.eye(M)).logpdf(data.y)
-    mode = laplace.found(own, data, data.known(vector[n:]), vector[:n])
+    mode = laplace.approximation(own, data, data.known(vector[n:]), vector[:n])
     assert mode.log_evidence == pytest.approx(expected, abs=1e-7)
     gain = k @ np.linalg.inv(k + scale**2 * np.eye(M))
     np.testing.assert_allclose(own.a @ mode.z, gain @ (data.y - OFFSET), atol=1e-7)
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_the_evidence(name):
     vector = vector + 0.2 * np.random.default_rng(3).standard_normal(vector.size)
 
     def at(x):
-        return laplace.found(own, data, data.known(x[n:]), x[:n])
+        return laplace.approximation(own, data, data.known(x[n:]), x[:n])
 
     found = laplace.gradient(own, data, data.known(vector[n:]), vector[:n], at(vector))
     for k, unit in enumerate(step * np.eye(vector.size)):
@@ -109,7 +109,7 @@ def test_gradients_of_expectation_propagation_are_those_of_its_evidence(name, mo
 
     def at(x, offset=0.0):
         moved = Data(data.y, data.offset + offset, data.likelihood, data.unit)
-        return moments.found(own, moved, data.likelihood, x, enough=0.0)
+        return moments.approximation(own, moved, data.likelihood, x, enough=0.0)
 
     found, step = moments.gradient(own, data, data.likelihood, vector, at(vector)), 1e-4
     for k, unit in enumerate(step * np.eye(vector.size)):
@@ -127,7 +127,7 @@ def test_gradients_in_coefficients_of_the_offset():
 
     def at(b):
         moved = Data(data.y, data.offset + DESIGN @ b, data.likelihood, data.unit)
-        return laplace.found(alone, moved, data.likelihood, vector)
+        return laplace.approximation(alone, moved, data.likelihood, vector)
 
     b, step = np.array([0.3, -0.2]), 1e-4
     slopes = laplace.coefficient_gradient(alone, DESIGN, at(b))
@@ -142,7 +142,7 @@ def test_moments_are_those_of_the_posterior(name):
     """The exact posterior of eta with these hyperparameters, by weighted draws from a wider normal
     distribution."""
     own, data, vector = model(name)
-    mode = laplace.found(own, data, data.likelihood, vector)
+    mode = laplace.approximation(own, data, data.likelihood, vector)
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=True)
     basis = null_space(own.constraints.toarray())
     q = basis.T @ own.prior(vector).precision.toarray() @ basis
@@ -152,7 +152,7 @@ def test_moments_are_those_of_the_posterior(name):
     root = np.linalg.cholesky(1.3 * np.linalg.inv(p))
     w = basis.T @ posterior.mean
     total, first, second = 0.0, 0.0, 0.0
-    for _ in range(40):
+    for _ in range(15):
         z = rng.standard_normal((w.size, 10_000))
         x = w[:, None] + root @ z
         eta = a @ x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_scotland_has_the_moments_of_inla():
 def test_forecasts_new_groups_and_known_rows():
     data = frame()
     terms = [Nodes(GRAPH, grf.BYM2()), Steps("year", "ar1"), Groups("clinic")]
-    model = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data)
+    model = LatentGaussianModel("y ~ 1 + x", terms, hyperparameters="mode", seed=0).fit(data)
     mean, std = model.predict(data, return_std=True)
     fitted = model.predict(return_std=True)
     np.testing.assert_allclose(mean, fitted[0], atol=1e-8)
@@ -84,7 +85,7 @@ def test_forecasts_new_groups_and_known_rows():
 def test_every_kind_of_steps_forecasts(kind):
     data = frame()
     term = Steps("year", kind, period=3 if kind == "seasonal" else None)
-    model = LatentGaussianModel("y ~ 1", term, seed=0).fit(data)
+    model = LatentGaussianModel("y ~ 1", term, hyperparameters="mode", seed=0).fit(data)
     ahead = pandas.DataFrame({"year": [2010, 2011, 2012, 2013, 2030]})
     mean, std = model.predict(ahead, return_std=True)
     assert np.isfinite(mean).all()
@@ -96,7 +97,8 @@ def test_every_kind_of_steps_forecasts(kind):
 def test_fields_of_future_years_are_predicted():
     data = frame()
     terms = [Nodes(GRAPH, grf.ICAR()) * Steps("year", "rw1"), Steps("year", "rw1")]
-    model = LatentGaussianModel("cases ~ 1", terms, "poisson", exposure="people", seed=0).fit(data)
+    settings = {"exposure": "people", "hyperparameters": "mode", "seed": 0}
+    model = LatentGaussianModel("cases ~ 1", terms, "poisson", **settings).fit(data)
     later = data.iloc[:20].assign(year=2012)
     _, std = model.predict(later, return_std=True, latent=True)
     assert (std > model.predict(data.iloc[:20], return_std=True, latent=True)[1]).all()
@@ -206,8 +208,8 @@ def test_a_level_far_from_zero_in_its_deviations_is_found():
     """The prior of coefficients is flat around where the observations are."""
     data = frame(80)
     terms = [Groups("clinic")]
-    near = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data)
-    far = LatentGaussianModel("y ~ 1 + x", terms, seed=0).fit(data.assign(y=data["y"] + 1e7))
+    model = LatentGaussianModel("y ~ 1 + x", terms, hyperparameters="mode", seed=0)
+    near, far = (copy.copy(model).fit(data.assign(y=data["y"] + level)) for level in (0.0, 1e7))
     np.testing.assert_allclose(far.predict(data) - 1e7, near.predict(data), atol=1e-4)
     np.testing.assert_allclose(far.coefficients_["sd"], near.coefficients_["sd"], rtol=1e-3)
     assert far.coefficients_["mean"].iloc[0] == pytest.approx(1e7 + near.coefficients_["mean"].iloc[0], abs=1e-3)

@@ -89,7 +89,7 @@ def test_draws_have_this_covariance(town):
 @pytest.mark.parametrize("alpha", [1, 2])
 @pytest.mark.parametrize("ends", ["stationary", "free"])
 def test_precision_root_derivative_and_determinant(town, ends, alpha):
-    pieces = town.cut(town.places([(0, 0.25), (4, 1.0), (7, 0.2)]), alpha)
+    pieces = town.subdivide(town.places([(0, 0.25), (4, 1.0), (7, 0.2)]), alpha)
     precision = EdgePrecision(pieces, EdgeKernel(LENGTH, alpha), ends)
     dense = precision.matrix.toarray()
     root = precision.root(np.eye(precision.root_size))

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf.gp import MetricGraph, MetricGraphGPRegressor
 from graphrf.gp.metric.field import EdgeKernel, EdgePrecision
-from graphrf.gp.metric.training import Hyperparameters, averaged, best
+from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 
@@ -95,10 +95,10 @@ def test_the_likelihood_is_that_of_the_observations(observed):
 @pytest.mark.parametrize(("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)])
 def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
     graph, places, y, _ = observed
-    pieces = graph.cut(graph.places(places), alpha)
+    pieces = graph.subdivide(graph.places(places), alpha)
     observations = Observations.of(pieces.where, y[:, None], np.ones((pieces.n_nodes, 1)))
     precision = EdgePrecision(pieces, EdgeKernel(1.0, alpha), "stationary")
-    found = best(precision, observations, Hyperparameters(None, None, None), prior, graph.road_length)
+    found = best(precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length)
     point = np.log([0.7, 2.0, 0.3])
     _, slope = found.search.negative(point)
     for axis in range(3):
@@ -131,16 +131,6 @@ def test_points_of_a_normal_posterior_have_its_moments():
     np.testing.assert_allclose(weights @ values, mode, atol=1e-8)
     away = values - mode
     np.testing.assert_allclose((weights[:, None] * away).T @ away, covariance, rtol=1e-5, atol=1e-6)
-
-
-def test_a_component_without_observations_keeps_the_prior(observed):
-    graph, places, y, _ = observed
-    gp = MetricGraphGPRegressor(graph, **FIXED).fit(places, y)
-    mean, covariance = gp.predict([(4, 1.0), 0], return_cov=True)
-    assert mean[0] == pytest.approx(gp.mean_)
-    a = 3.0 * graph.covariance(places, lengthscale=1.5) + 0.2 * np.eye(40)
-    of_mean = 1 / np.linalg.inv(a).sum()
-    assert covariance[0, 0] == pytest.approx(3.0 + of_mean, rel=1e-9)
 
 
 def test_several_outputs_share_hyperparameters(observed):

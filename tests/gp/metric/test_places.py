@@ -51,7 +51,9 @@ def test_nodes_named_by_coordinates():
 
 
 def test_places_within_rounding_of_one_another_are_one(roads):
-    pieces = roads.cut(roads.places([(0, 1.0), (0, 1.0 + 1e-9), (0, 1e-9), (0, 4.0 - 1e-9), (0, 1.0), (0, 2.0)]))
+    pieces = roads.subdivide(
+        roads.places([(0, 1.0), (0, 1.0 + 1e-9), (0, 1e-9), (0, 4.0 - 1e-9), (0, 1.0), (0, 2.0)])
+    )
     assert pieces.n_nodes == roads.n_nodes + 2
     np.testing.assert_array_equal(pieces.where[[0, 1, 4]], pieces.where[0])
     np.testing.assert_array_equal(pieces.where[2:4], [0, 1])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
 
 import graphrf as grf
 from graphrf.gp.hyperparameters.marginal_likelihood import log_marginal_likelihood
@@ -72,16 +70,6 @@ def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_o
     np.testing.assert_allclose(joint, covariance[np.ix_(some, some)], atol=1e-8)
 
 
-def test_draws_have_the_trend_in_them(grid):
-    nodes, y = _observed()
-    gp = grf.GraphGPRegressor(grid, mean=COORDINATES, **FIXED).fit(nodes, y[:, 0])
-    mean, std = gp.predict(return_std=True)
-    draws = gp.sample(n_samples=2000, seed=1)
-    assert (np.abs(draws.mean(axis=0) - mean) < 5 * std / np.sqrt(2000)).all()
-    # and they vary as the coefficients do
-    assert (np.abs(draws.std(axis=0) / std - 1) < 5 / np.sqrt(2 * 2000)).all()
-
-
 @pytest.mark.parametrize("n_repeats", [0, 10])
 def test_gradients_of_the_profiled_likelihood(grid, n_repeats):
     rng = np.random.default_rng(3)
@@ -117,42 +105,6 @@ def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):
     np.testing.assert_allclose(far.mean_, one.mean_ - 5e3 * one.trend_.sum(), rtol=1e-6)
 
 
-def test_one_covariate_may_be_a_vector_of_any_kind_of_number(grid):
-    nodes, y = _observed()
-    want = grf.GraphGPRegressor(grid, mean=COORDINATES[:, :1], seed=0).fit(nodes, y[:, 0])
-    for covariate in (COORDINATES[:, 0], COORDINATES[:, 0].astype(int), COORDINATES[:, 0].tolist()):
-        gp = grf.GraphGPRegressor(grid, mean=covariate, seed=0).fit(nodes, y[:, 0])
-        np.testing.assert_array_equal(gp.predict(), want.predict())
-        assert gp.trend_.shape == (1,)
-
-
-def test_without_covariates_the_trend_is_empty(grid):
-    nodes, y = _observed(2)
-    assert grf.GraphGPRegressor(grid, **FIXED).fit(nodes, y).trend_.shape == (0, 2)
-    zero = grf.GraphGPRegressor(grid, mean="zero", **FIXED).fit(nodes, y[:, 0])
-    assert zero.trend_.shape == (0,)
-    assert zero.mean_ == 0.0
-
-
-@pytest.mark.filterwarnings("ignore:the evidence of .* still rises", "ignore:the lengthscale stopped")
-@pytest.mark.parametrize("method", ["series", "features"])
-def test_a_trend_extrapolates_where_a_constant_does_not(grid, method):
-    rng = np.random.default_rng(0)
-    nodes = np.flatnonzero(COORDINATES[:, 0] < 8)
-    truth = 1 + 2 * COORDINATES[:, 0]
-    y = truth[nodes] + 0.1 * rng.standard_normal(nodes.size)
-    beyond = COORDINATES[:, 0] >= 10
-    errors = [
-        np.abs(gp.fit(nodes, y).predict() - truth)[beyond]
-        for gp in (
-            grf.GraphGPRegressor(grid, kernel="diffusion", mean=mean, noise=0.01, method=method, seed=0)
-            for mean in (COORDINATES[:, 0], "constant")
-        )
-    ]
-    assert errors[0].max() < 0.5
-    assert errors[1].max() > 2
-
-
 def test_an_exact_trend_is_continued_exactly(grid):
     nodes = np.arange(0, 100, 3)
     truth = 1e6 + 0.1 * COORDINATES[:, 0] - 7 * COORDINATES[:, 1]
@@ -160,19 +112,6 @@ def test_an_exact_trend_is_continued_exactly(grid):
     with pytest.warns(UserWarning, match="does not vary about its mean"):
         gp.fit(nodes, truth[nodes])
     np.testing.assert_allclose(gp.predict(), truth, rtol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")
-def test_model_selection_chooses_the_trend(grid):
-    nodes, y = _observed()
-    search = GridSearchCV(
-        grf.GraphGPRegressor(grid, kernel=grf.Diffusion(1.0), optimize=False, seed=0),
-        {"mean": ["constant", COORDINATES]},
-        cv=KFold(3, shuffle=True, random_state=0),
-    ).fit(nodes, y[:, 0])
-    assert search.best_params_["mean"] is COORDINATES
-    twin = clone(search.best_estimator_).fit(nodes, y[:, 0])
-    np.testing.assert_array_equal(twin.predict(), search.best_estimator_.predict())
 
 
 @pytest.mark.parametrize(

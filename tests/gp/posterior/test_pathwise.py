@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -119,17 +118,6 @@ def test_draws_do_not_depend_on_how_many_follow_or_on_the_inputs_asked():
     assert np.abs(many.coefficients[:, 3] - few.coefficients[:, 0]).max() > 0.1
 
 
-def test_draws_are_frozen_and_keep_how_the_solve_ended():
-    case = Case()
-    draws = case.draws(case.noise, 3, np.random.default_rng(1))
-    assert draws.coefficients.shape == (6, 3, 2)
-    assert draws.solution.value.shape == (6, 6)
-    with pytest.raises(FrozenInstanceError):
-        draws.solution = None
-    with pytest.raises(ValueError, match="read-only"):
-        draws.coefficients[0] = 0.0
-
-
 def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation_at_most():
     # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is sharp.
     noise = 0.3
@@ -200,20 +188,12 @@ def _values(p=2):
     return np.random.default_rng(3).standard_normal((OBSERVED.size, p)) + 1.0
 
 
-@pytest.mark.parametrize("mean", ["zero", "constant"])
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize(("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("graph_name", ["weighted_graph", "plain_graph"])
-def test_the_series_posterior_and_its_draws_are_the_dense_ones(graph_name, kernel, solver, mean, request):
-    graph = request.getfixturevalue(graph_name)
-    y = _values()
-    gp = grf.GraphGPRegressor(
-        graph,
-        kernel=kernel,
-        method="series",
-        mean=mean,
-        **FIXED | {"numerics": grf.gp.Numerics(std_method="exact", tol=1e-13, solver=solver)},
-    )
+def test_the_series_posterior_and_its_draws_are_the_dense_ones(weighted_graph, kernel, solver, mean):
+    graph, y = weighted_graph, _values()
+    numerics = grf.gp.Numerics(std_method="exact", tol=1e-13, solver=solver)
+    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="series", mean=mean, **FIXED | {"numerics": numerics})
     gp.fit(OBSERVED, y)
     root = kernel.dense_root(graph) * np.sqrt(2.0 / (np.trace(kernel.dense(graph)) / 8))
     basis = no_mean(8) if mean == "zero" else None
@@ -240,8 +220,7 @@ def _plug_in(root, seen, basis):
     return root @ root.T - cross @ np.linalg.solve(a, cross.T) + trend
 
 
-@pytest.mark.parametrize("mean", ["zero", "constant"])
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize(("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")])
 def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted_graph, solver, mean):
     sampler = grf.RandomWalks(n_walks=8, lengths=grf.sampling.Truncated(12))
     kernel = grf.Diffusion(1.5)
@@ -269,7 +248,8 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted
 
 
 @pytest.mark.parametrize("method", ["series", "features"])
-def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method):
+def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method, monkeypatch):
+    monkeypatch.setattr("graphrf.gp.predictor.LARGEST_JOINT", 10)  # the limit of covariances is none of draws
     nodes = np.arange(0, 144, 5)
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), method=method, **FIXED)
     gp.fit(nodes, np.sin(nodes / 20))
@@ -279,18 +259,6 @@ def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method):
     np.testing.assert_allclose(gp.sample([9, 3, 9], seed=7)[0], everywhere[0, [9, 3, 9]], atol=1e-10)
     np.testing.assert_array_equal(gp.sample(n_samples=4, seed=7), everywhere)
     assert np.abs(gp.sample(n_samples=4, seed=8) - everywhere).max() > 0.1
-
-
-def test_draws_have_no_limit_of_nodes():
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(80, 80)))
-    nodes = np.arange(0, 6_400, 64)
-    gp = grf.GraphGPRegressor(graph, kernel=grf.Diffusion(3.0), **FIXED).fit(nodes, np.sin(nodes / 500))
-    draws = gp.sample(n_samples=200, seed=0)
-    mean, std = gp.predict(return_std=True)
-    assert draws.shape == (200, 6_400)
-    # 5.5 standard errors: the largest of 6,400 errors of independent nodes is beyond them one time in 4,000
-    assert np.abs((draws.mean(axis=0) - mean) / (std / 200**0.5)).max() < 5.5
-    assert np.abs((draws.std(axis=0, ddof=1) / std) - 1).max() < 5.5 / 400**0.5
 
 
 def test_draws_that_would_not_fit_in_memory_are_refused(grid, monkeypatch):
@@ -303,12 +271,8 @@ def test_draws_that_would_not_fit_in_memory_are_refused(grid, monkeypatch):
 
 def test_stopped_solves_of_draws_are_reported(grid):
     nodes = np.arange(0, 144, 2)
-    gp = grf.GraphGPRegressor(
-        grid,
-        kernel=grf.Diffusion(3.0),
-        numerics=grf.gp.Numerics(solver="cg", max_iterations=1),
-        **{**FIXED, "noise": 1e-6},
-    )
+    settings = FIXED | {"noise": 1e-6, "numerics": grf.gp.Numerics(solver="cg", max_iterations=1, tol=1e-13)}
+    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), **settings)
     with pytest.warns(SolverWarning, match="the fit"):
         gp.fit(nodes, np.sin(nodes))
     with pytest.warns(SolverWarning, match="the samples"):

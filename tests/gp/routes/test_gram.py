@@ -14,7 +14,6 @@ from graphrf.kernels import chebyshev
 from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives
 from graphrf.kernels.truncation import series_length
 from graphrf.operators.series.apply import kernel_block
-from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.operators.series.series_factor import SeriesFactor
 
 KERNELS = [
@@ -204,14 +203,6 @@ def test_the_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
     np.testing.assert_allclose(matrix, features.gram(kernel), atol=1e-12)
     up, down = (gram(grf.Diffusion(2.0 + h), ())[0] for h in (1e-5, -1e-5))
     np.testing.assert_allclose(change, (up - down) / 2e-5, atol=1e-8)
-
-
-def test_spectral_derivatives_are_those_of_the_mean_variance(karate):
-    points, weights = density_of_states(karate, "normalized", np.random.default_rng(0))
-    kernel = grf.Matern(nu=1.5, lengthscale=2.0)
-    slopes = weights @ spectral_derivatives(kernel, ["lengthscale", "nu"], points, 1.0)
-    expected = [np.trace(_differences(kernel, karate, name)) / 34 for name in ("lengthscale", "nu")]
-    np.testing.assert_allclose(slopes, expected, rtol=1e-7)
 
 
 def test_products_of_sparse_and_dense_matrices_agree():

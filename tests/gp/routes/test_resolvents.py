@@ -21,8 +21,16 @@ def graph():
     return grf.from_edges(*edges.T, n_nodes=150, weight=rng.uniform(0.3, 3.0, len(edges)))
 
 
-@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-@pytest.mark.parametrize("nu", [0.5, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize(
+    ("nu", "laplacian"),
+    [
+        (0.5, "normalized"),
+        (1.0, "combinatorial"),
+        (1.5, "normalized"),
+        (2.0, "combinatorial"),
+        (3.0, "normalized"),
+    ],
+)
 @pytest.mark.parametrize("length", [0.1, 1.0, 10.0, 100.0])
 def test_the_whole_matrix_lies_between_multiples_of_k(graph, laplacian, nu, length):
     kernel = grf.Matern(nu=nu, lengthscale=length * lengthscale_unit(graph, laplacian), laplacian=laplacian)

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import Along, LatentGaussianModel
-from graphrf.gp.metric.pieces import Pieces
-from graphrf.gp.terms.along import solved_by_components
-from graphrf.gp.terms.edge_structure import EdgeStructure
+from graphrf.gp.metric.subdivision import Subdivision
+from graphrf.gp.terms.along import EdgeStructure, solved_by_components
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.gp.time import MaternTime
@@ -24,7 +23,7 @@ STREETS = grf.gp.MetricGraph([0, 0, 0, 1], [1, 2, 3, 2], [1.0, 2.0, 0.7, 1.5])
 def covariance(src, dst, length, alpha, stationary=True):
     """Of the values at all vertices."""
     n = max(max(src), max(dst)) + 1
-    pieces = Pieces(n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n))
+    pieces = Subdivision(n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n))
     structure = EdgeStructure(pieces, alpha, ends="stationary" if stationary else "free", lengthscale=LENGTH)
     return np.linalg.inv(structure.precision({"lengthscale": 1.3}).toarray())[:n, :n]
 
@@ -131,7 +130,8 @@ def test_counts_along_streets_are_fitted_and_predicted():
     frame["distance"] = [float(rng.uniform(0, lengths[edge])) for edge in frame["edge"]]
     rate = np.exp(1.0 + np.sin(3 * frame["distance"] / frame["edge"].map(lengths)))
     frame["cases"] = rng.poisson(rate)
-    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", seed=0).fit(frame[:120])
+    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0)
+    model.fit(frame[:120])
     mean, std = model.predict(frame[120:], return_std=True)
     truth = rate[120:].to_numpy()
     assert np.mean(np.abs(mean - truth) < 2 * std) > 0.8

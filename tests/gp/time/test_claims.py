@@ -10,9 +10,8 @@ import pytest
 import graphrf as grf
 from graphrf.gp.time import ConstantTime, MaternTime, Part, loops, riccati
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
-from graphrf.gp.time.draws import process_draws
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.posterior import Places, TimePosterior
+from graphrf.gp.time.posterior import QueriedNodes, TimePosterior, process_draws
 from tests.support.sequential import assert_rates
 
 PARTS = (Part(ConstantTime(), 0.5, 0.3), Part(MaternTime(4.0, nu=1.5), 1.0, 0.2), Part(MaternTime(1.0), 0.2, 0.3))
@@ -89,7 +88,7 @@ def ranks(gaps: str, believed_noise: float = NOISE):
     believed = Separable(PARTS, believed_noise)
     covariance = GridCovariance(believed, Sensors.of(near[np.ix_(SENSORS, SENSORS)]), TIMES)
     sensor = np.array([int(np.flatnonzero(node == SENSORS)[0]) if node in SENSORS else -1 for node in places])
-    seen_as = Places(near[np.ix_(places, SENSORS)], near[np.ix_(places, places)], sensor)
+    seen_as = QueriedNodes(near[np.ix_(places, SENSORS)], near[np.ix_(places, places)], sensor)
     cells = ObservedCells(covariance, mask, 1e-6)
     posterior = TimePosterior(cells, np.zeros(mask.shape), 2, 0)
 

@@ -125,7 +125,7 @@ def test_progress_and_placeholders(capsys):
     frame.iloc[[3, 12, 17], 4] = -999.0
     trained = {"optimize": True, "noise": None, "time_kernel": MaternTime(lengthscale=6.0, nu=1.5)}
     with pytest.warns(UserWarning, match="`Y` holds -999 3 times"):
-        model(progress=True, **trained).fit(frame.iloc[:, 3:])
+        model(progress=True, max_train=50, **trained).fit(frame.iloc[:, 3:])
     assert "training" in capsys.readouterr().err
 
 
@@ -137,7 +137,7 @@ def test_sensors_in_another_order_are_warned_of(recwarn):
     hours = np.arange(80.0)
     time = np.linalg.cholesky(np.exp(-np.abs(hours[:, None] - hours) / 6))
     y = time @ rng.standard_normal((80, 12)) @ space.T + 0.05 * rng.standard_normal((80, 12))
-    gp = grf.gp.GraphTimeGPRegressor(graph, "diffusion", time_kernel=MaternTime(6.0), seed=0)
+    gp = grf.gp.GraphTimeGPRegressor(graph, "diffusion", time_kernel=MaternTime(6.0), max_train=400, seed=0)
     gp.fit(y, hours)
     assert not [warning for warning in recwarn if "equally alike" in str(warning.message)]
     with pytest.warns(UserWarning, match="explains Y no better than sensors that are all equally alike"):

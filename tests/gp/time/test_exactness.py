@@ -11,7 +11,7 @@ from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime
 from graphrf.gp.time import posterior as time_posterior
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance
-from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.filters import interpolation
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
@@ -149,14 +149,16 @@ def test_draws_have_the_posterior_covariance(graph, gaps):
     assert np.abs(white @ white.T / n - np.eye(size)).max() < 6.5 * np.sqrt(2 / n)
 
 
-@pytest.mark.parametrize(("times", "bend"), [(REGULAR, 0.0), (IRREGULAR, 0.7)], ids=["regular", "irregular"])
-def test_likelihood_and_its_slopes(graph, times, bend):
-    sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS), bend)
+@pytest.mark.parametrize(
+    ("times", "own_correlation"), [(REGULAR, 0.0), (IRREGULAR, 0.7)], ids=["regular", "irregular"]
+)
+def test_likelihood_and_its_slopes(graph, times, own_correlation):
+    sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS), own_correlation)
     model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE)
     rng = np.random.default_rng(2)
     y = rng.standard_normal((times.size, SENSORS.size, 2))
     turned = np.einsum("tnr,nm->tmr", y, sensors.vectors)
-    steps = Steps.of(times)
+    steps = TimeSteps.of(times)
 
     def value(logarithms):
         other = with_parameters(model, logarithms)
@@ -176,12 +178,12 @@ def test_likelihood_and_its_slopes(graph, times, bend):
         assert slope == pytest.approx((value(first + h) - value(first - h)) / 2e-5, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize(("bend", "noise"), [(0.0, NOISE), (0.7, NOISE), (0.7, 1e-6)])
-def test_the_likelihood_of_many_sensors_by_filters_of_some(bend, noise):
+@pytest.mark.parametrize(("own_correlation", "noise"), [(0.0, NOISE), (0.7, NOISE), (0.7, 1e-6)])
+def test_the_likelihood_of_many_sensors_by_filters_of_some(own_correlation, noise):
     eigenvalues = np.concatenate([[0.0, 1e-9], np.geomspace(1e-5, 20.0, 98)])
-    own = Sensors.of(np.diag(eigenvalues), bend).own
+    own = Sensors.of(np.diag(eigenvalues), own_correlation).own
     model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), noise)
-    steps, rng = Steps.of(IRREGULAR), np.random.default_rng(0)
+    steps, rng = TimeSteps.of(IRREGULAR), np.random.default_rng(0)
     y, exact = np.empty((IRREGULAR.size, eigenvalues.size, 1)), 0.0
     for i in range(eigenvalues.size):
         covariance = noise * np.eye(IRREGULAR.size) + sum(

@@ -107,19 +107,6 @@ def test_warnings_where_conjugate_gradients_stop_early(monkeypatch):
     assert not gp.converged_
 
 
-@pytest.mark.parametrize("kind", ["0.7", "runs"])
-def test_updates_are_refits_with_the_same_hyperparameters(kind):
-    times, y = np.arange(72.0), np.where(mask_of(kind, 72), signal(72), np.nan)
-    settings = {"noise": 0.3, "optimize": False, "tol": 1e-10, "n_draws": 2, "seed": 0}
-    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings).fit(y[:60], times=times[:60])
-    gp.update(y[60:], times[60:])
-    # The constant stays that of the first fit, so that what is left of y is given to a solve of its own.
-    cells = cells_of(~np.isnan(y), 1e-10)
-    alpha, _, _ = cells.solve(np.nan_to_num(y - gp.mean_)[:, None])
-    np.testing.assert_allclose(gp._posterior.solution[0], alpha[:, 0], atol=1e-7)
-    assert gp.n_observations_ == (~np.isnan(y)).sum()
-
-
 def test_hyperparameters_with_gaps_are_those_without():
     times, y = np.arange(50.0), signal(50)
     cells = cells_of(np.ones(y.shape, bool), 1e-3)

@@ -9,10 +9,10 @@ import graphrf as grf
 from graphrf.gp.time import MaternTime, Part
 from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, empirical
-from graphrf.gp.time.training.ascent import Complete, evidence
+from graphrf.gp.time.training.ascent import CompleteGrid, evidence
 from graphrf.gp.time.training.learned import learned as learned_covariance
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters
-from graphrf.gp.time.training.search import Task, train
+from graphrf.gp.time.training.search import TrainingGrid, train
 
 GRAPH = grf.from_edges(range(11), range(1, 12))
 KERNEL = grf.Diffusion(2.0)
@@ -24,7 +24,7 @@ MISFIT = "ignore:the graph explains Y no better than sensors that are all equall
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Kernels and variances are compared on less, in fewer rounds, which is quicker."""
-    monkeypatch.setattr("graphrf.gp.time.training.habits._CELLS", 200)
+    monkeypatch.setattr("graphrf.gp.time.training.own_variance._CELLS", 200)
     monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
     monkeypatch.setattr("graphrf.gp.time.training.learned._ROUNDS", 4)
     monkeypatch.setattr("graphrf.gp.time.training.learned._SCATTERED_ROUNDS", 4)
@@ -104,9 +104,9 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
     assert gp.predict(times=[161.0]).shape == (1, 12)
 
 
-@pytest.mark.parametrize("bend", [0.0, 2.0])
-def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks, bend, monkeypatch):
-    monkeypatch.setattr("graphrf.gp.time.training.learned._BENDS", (bend,))
+@pytest.mark.parametrize("own_correlation", [0.0, 2.0])
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks, own_correlation, monkeypatch):
+    monkeypatch.setattr("graphrf.gp.time.training.learned._OWN_CORRELATIONS", (own_correlation,))
     parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
     y = rings(110)[:, SENSORS]
     y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
@@ -117,7 +117,7 @@ def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_bloc
     covariance, part = gp._covariance, gp.parts_[0]
     lags = part.kernel.covariance(times[:, None] - times)
 
-    own = Sensors.of(covariance.block(gp.kernel_, SENSORS, SENSORS), covariance.bend).own_matrix
+    own = Sensors.of(covariance.block(gp.kernel_, SENSORS, SENSORS), covariance.own_correlation).own_matrix
     np.testing.assert_allclose(np.trace(own), SENSORS.size)
 
     def joint(nodes: np.ndarray) -> np.ndarray:
@@ -140,13 +140,13 @@ def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
     y = along @ rng.standard_normal((80, 12)) @ np.linalg.cholesky(near + 0.01 * np.eye(12)).T
     y += 0.1 * rng.standard_normal(y.shape)
     found = learned_covariance(model, near, times, y, np.ones(y.shape, bool), log_parameters(model), 10_000, 0, 1)
-    assert found.share <= 0.3
+    assert found.weight <= 0.3
 
-    first = Complete.of(Sensors.of(near), times[:40], y[:40, None])
+    first = CompleteGrid.of(Sensors.of(near), times[:40], y[:40, None])
 
     def of_the_first_half(share: float, teacher: np.ndarray) -> float:
         sensors = Sensors.of((1 - share) * near + share * empirical(teacher, model.noise, near))
-        return evidence(model, [Complete.of(sensors, times[:40], y[:40, None])], 1)
+        return evidence(model, [CompleteGrid.of(sensors, times[:40], y[:40, None])], 1)
 
     assert of_the_first_half(0.3, y[:40]) > evidence(model, [first], 1) > of_the_first_half(0.3, y[40:])
 
@@ -166,7 +166,7 @@ def test_what_twins_share_of_their_own_is_found_where_they_do(together):
     model = Separable((Part(kernels[0], 1.0, 0.001), Part(kernels[1], 0.001, 0.25)), 0.0025)
     seen = np.ones(y.shape, bool)
     found = learned_covariance(model, near, times, y, seen, log_parameters(model), 10_000, 0, 1)
-    assert (found.bend > 0) == together
+    assert (found.own_correlation > 0) == together
 
 
 @pytest.mark.filterwarnings(MISFIT)
@@ -190,6 +190,8 @@ def test_each_evaluation_of_a_likelihood_is_a_step(gapped, small_blocks, monkeyp
     y, times = rings(110) - 20.0, np.arange(110.0)
     mask = np.random.default_rng(2).random(y.shape) < (0.9 if gapped else 1.1)
     near = GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
-    task = Task(np.where(mask, y, 0.0), mask, times, {KERNEL: near}.__getitem__, 0, 1, lambda: steps.append(1))
+    task = TrainingGrid(
+        np.where(mask, y, 0.0), mask, times, {KERNEL: near}.__getitem__, 0, 1, lambda: steps.append(1)
+    )
     train(task, Separable((Part(MaternTime(3.0), 1.0, 0.3),), 0.1), [KERNEL], 10_000, learn=True)
     assert len(seen) >= len(steps) > 20  # a step may be of two halves of the times

@@ -40,18 +40,6 @@ def test_long_form_is_the_grid():
     np.testing.assert_allclose(long.predict(), expected, atol=1e-10)
 
 
-def test_data_frames():
-    pandas = pytest.importorskip("pandas")
-    y = waves()
-    expected = fixed().fit(y, times=TIMES).predict()
-    frame = pandas.DataFrame(y, index=TIMES, columns=list("abcdefgh"))
-    np.testing.assert_allclose(fixed(NAMED).fit(frame).predict(), expected, atol=1e-10)
-    shuffled = frame[list("hbacdgef")]
-    again = fixed(NAMED).fit(shuffled)
-    np.testing.assert_allclose(again.predict(list("abcdefgh"), TIMES[::-1]), expected[::-1], atol=1e-2)
-    assert again.n_observations_ == (~np.isnan(y)).sum()
-
-
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 def test_dates_of_data_frames_are_hours(zone):
     pandas = pytest.importorskip("pandas")
@@ -90,12 +78,10 @@ def test_large_graphs_need_no_dense_laplacian(monkeypatch):
         named.block(KERNEL, nodes, nodes), covariance.block(KERNEL, nodes, nodes)
     )  # by position, although names are integers too
     monkeypatch.undo()
-    auto = grf.gp.GraphTimeGPRegressor(GRAPH, "matern", PARTS, noise=0.01, max_train=50, seed=0)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     found = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4)
-    assert auto.fit(y, times=TIMES).kernel_.laplacian == "normalized"
 
 
 def test_large_graphs_compare_several_kernels(monkeypatch):
@@ -319,20 +305,6 @@ def test_filling_keeps_form_and_values():
     np.testing.assert_allclose(part, wanted[2:5, [1, 7]], atol=1e-9)
     with pytest.raises(ValueError, match="fall"):
         gp.fill(y, TIMES[::-1], nodes=every)
-
-
-def test_filling_data_frames():
-    pandas = pytest.importorskip("pandas")
-    dates = pandas.date_range("2024-05-06", periods=12, freq="h", tz="Europe/Berlin")
-    frame = pandas.DataFrame(waves(), index=dates, columns=list("abcdefgh"))[list("hbacdgef")]
-    gp = fixed(NAMED).fit(frame)
-    filled, std = gp.fill(frame, return_std=True)
-    for found in (filled, std):
-        pandas.testing.assert_index_equal(found.index, frame.index)
-        pandas.testing.assert_index_equal(found.columns, frame.columns)
-    assert filled.notna().all(axis=None)
-    assert (filled.where(frame.notna()).compare(frame)).empty
-    assert (std.where(frame.notna()).fillna(0.0) == 0).all(axis=None)
 
 
 def test_arrays_with_named_axes():

@@ -95,7 +95,7 @@ def test_filled_gaps_are_in_the_units_of_the_readings_and_their_intervals_hold()
     y = _readings()
     gaps = np.isnan(y)
     truth = np.exp(np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31))
-    settings = {"kernel": "diffusion", "max_train": 300, "seed": 0}
+    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
     gp = GraphTimeGPRegressor(LINE, transform="auto", **settings).fit(y, times=TIMES)
     assert gp.transform_ in ("log", "yeo-johnson")
     filled = gp.fill(y, times=TIMES)
@@ -111,8 +111,8 @@ def test_readings_that_are_normal_keep_their_scale():
     rng = np.random.default_rng(3)
     # near 0, since transforms are nearly linear far from it
     y = 0.5 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
-    gp = GraphTimeGPRegressor(LINE, transform="auto", seed=0).fit(y, times=TIMES)
-    assert gp.transform_ is None
+    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
+    assert GraphTimeGPRegressor(LINE, transform="auto", **settings).fit(y, times=TIMES).transform_ is None
 
 
 def test_a_saved_model_keeps_its_transform(tmp_path):
@@ -172,5 +172,6 @@ def test_readings_of_zero_do_not_choose_the_square_root():
     y = 2.2 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
     y = np.where(y < np.quantile(y, 0.02), 0.0, y)
     assert (y == 0).any()
-    gp = GraphTimeGPRegressor(LINE, kernel="diffusion", transform="auto", max_train=300, seed=0)
+    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
+    gp = GraphTimeGPRegressor(LINE, transform="auto", **settings)
     assert gp.fit(y, times=TIMES).transform_ != "sqrt"

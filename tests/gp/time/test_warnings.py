@@ -35,12 +35,12 @@ def fitted(y: np.ndarray, **settings) -> grf.gp.GraphTimeGPRegressor:
     return grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings).fit(y, times=TIMES)
 
 
-@pytest.mark.parametrize(("gaps", "bend"), [(0.0, 0.0), (0.3, 1.0)])
-def test_errors_are_those_of_each_value_given_the_ones_before(gaps, bend):
+@pytest.mark.parametrize(("gaps", "own_correlation"), [(0.0, 0.0), (0.3, 1.0)])
+def test_errors_are_those_of_each_value_given_the_ones_before(gaps, own_correlation):
     y, near = drawn(gaps) - 5, np.linspace(0.5, 1.5, 12)
-    own = near / (near + bend * np.median(near))
+    own = near / (near + own_correlation * np.median(near))
     own /= own.mean()
-    z = standardised_errors(Separable(PARTS, NOISE), Sensors.of(np.diag(near), bend), TIMES, y)
+    z = standardised_errors(Separable(PARTS, NOISE), Sensors.of(np.diag(near), own_correlation), TIMES, y)
     assert z.rows.tolist() == list(range(60))
     for sensor in (0, 7):
         seen = np.flatnonzero(~np.isnan(y[:, sensor]))

@@ -161,15 +161,6 @@ def test_noisy_expected_improvement_chooses_distinct_nodes_one_after_the_other(m
     assert int(single.argmax()) == int(chosen[0])
 
 
-def test_walked_posteriors_work_too(grid):
-    gp = fitted(grid, values(), method="features")
-    X = torch.arange(20)[:, None]
-    posterior = GraphGPModel(gp).posterior(X)
-    mean, covariance = gp.predict(np.arange(20), return_cov=True)
-    np.testing.assert_allclose(posterior.mean[:, 0], mean)
-    np.testing.assert_allclose(posterior.distribution.covariance_matrix, covariance)
-
-
 def test_bad_input_is_refused(model, grid):
     from sklearn.exceptions import NotFittedError
 

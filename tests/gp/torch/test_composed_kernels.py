@@ -61,37 +61,6 @@ def test_a_product_of_nodes_and_times_is_the_kronecker_product(source, karate):
     torch.testing.assert_close(total, scale * torch.kron(plain, ones[1]) + torch.kron(ones[0], through_time))
 
 
-def test_a_model_of_nodes_and_times_is_fitted_and_predicts(karate):
-    class Model(gpytorch.models.ExactGP):
-        def __init__(self, x, y):
-            super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
-            self.mean_module = gpytorch.means.ZeroMean()
-            kernel = GRFKernel(karate, active_dims=[0]) * gpytorch.kernels.RBFKernel(active_dims=[1])
-            self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-        def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    rng = np.random.default_rng(0)
-    x = torch.tensor(np.column_stack([rng.integers(0, 34, 40), rng.uniform(0, 1, 40)]))
-    y = torch.tensor(rng.standard_normal(40))
-    model = Model(x, y)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    values = []
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss = -gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
-        loss.backward()
-        optimizer.step()
-        values.append(loss.item())
-    assert values[-1] < values[0]
-    model.eval()
-    found = model(x[:7])
-    k = model.covar_module(x).to_dense()
-    solved = torch.linalg.solve(k + model.likelihood.noise * torch.eye(40), y)
-    torch.testing.assert_close(found.mean, k[:7] @ solved, rtol=1e-6, atol=1e-8)
-
-
 def test_columns_that_cannot_hold_nodes_are_refused(karate):
     for bad in ([0, 1], [], [-1], [0.0], True):
         with pytest.raises(ValueError, match="`active_dims` must be the number of the one column"):
@@ -233,12 +202,11 @@ def deprecated(*args, **kwargs):
 torch.jit.script = deprecated
 warnings.simplefilter("error", FutureWarning)
 import graphrf
-graphrf.{name}
+graphrf.gp.GRFKernel
 assert "linear_operator" in sys.modules
 """
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", ["gp.GRFKernel", "euclidean.RandomFeatureKernel"])
-def test_nothing_of_torch_is_warned_about_at_the_import(name):
-    subprocess.run([sys.executable, "-c", _AS_IN_TORCH_2_14.format(name=name)], check=True)
+def test_nothing_of_torch_is_warned_about_at_the_import():
+    subprocess.run([sys.executable, "-c", _AS_IN_TORCH_2_14], check=True)

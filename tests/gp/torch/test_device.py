@@ -21,6 +21,7 @@ from graphrf.gp.torch.device_factors import TorchFeatureFactor  # noqa: E402
 from graphrf.gp.torch.draws import pathwise_draws  # noqa: E402
 from graphrf.gp.torch.factor import HostFactor  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
+from tests.support.gpytorch_regression import Regression  # noqa: E402
 from tests.support.interleaving import interleaved_results  # noqa: E402
 from tests.support.same_features import changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import DEVICE, SimulatedDevice  # noqa: E402
@@ -183,26 +184,7 @@ def test_a_pickle_holds_no_rows_of_a_device(name, karate):
     assert module.root_rows(x) is kept
 
 
-def test_float32_models_work_on_the_device(karate):
-    host, device = modules(sampled(karate))
-    x = torch.arange(9)
-    matrix = device.float()(x).to_dense()
-    assert matrix.dtype == torch.float32
-    torch.testing.assert_close(matrix.double(), host(x).to_dense(), rtol=1e-5, atol=1e-5)
-
-
 # -- nothing leaves the device ---------------------------------------------------------------------
-
-
-class Regression(gpytorch.models.ExactGP):
-    def __init__(self, x, y, kernel):
-        super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
-        self.likelihood.noise = 0.3
-        self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +207,7 @@ def trained_and_predicted(field, device, simulated=None):
     x, y = x.to(device), y.to(device)
     if simulated is not None:
         simulated.transfers.clear()
-    model = Regression(x, y, GRFKernel(features, grf.Diffusion(1.5))).to(device)
+    model = Regression(x, y, GRFKernel(features, grf.Diffusion(1.5)), noise=0.3).to(device)
     if simulated is not None:
         # degrees go there once, and the variances that are checked come back
         assert simulated.largest("to") == simulated.largest("from") == features.n_nodes
@@ -302,7 +284,7 @@ def test_conjugate_gradients_on_a_gpu_reach_what_those_of_the_cpu_do(field, gpu)
     means = []
     for device in (CPU, gpu):
         kernel = GRFKernel(features.to(device), grf.Diffusion(1.5))
-        model = Regression(x.to(device), y.to(device), kernel).to(device)
+        model = Regression(x.to(device), y.to(device), kernel, noise=0.3).to(device)
         marginal = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
         with (
             gpytorch.settings.max_cholesky_size(0),

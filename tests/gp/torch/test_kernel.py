@@ -17,6 +17,7 @@ from graphrf.features import factor  # noqa: E402
 from graphrf.features.bounds import HeavyTailWarning, TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
 from graphrf.gp.torch.kernel import node_ids  # noqa: E402
+from tests.support.gpytorch_regression import Regression  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("torch_float64")
 
@@ -64,14 +65,6 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
     np.testing.assert_allclose(matrix.detach().numpy(), normalized(gram), atol=1e-12)
     block = module(torch.tensor([[3], [3], [6]]), torch.tensor([[0], [1]])).to_dense()
     np.testing.assert_allclose(block.detach().numpy(), normalized(gram)[np.ix_([2, 2, 0], [4, 1])], atol=1e-12)
-
-
-def test_features_of_powers_are_normalised_too(weighted_graph):
-    features = grf.sample_features(
-        weighted_graph, grf.sampling.CutPowers(budget=6, max_length=LENGTH), dtype="float64"
-    )
-    matrix = GRFKernel(features, grf.Diffusion(1.0))(torch.arange(8)).to_dense()
-    np.testing.assert_allclose(matrix.detach().numpy(), normalized(features.gram(grf.Diffusion(1.0))), atol=1e-12)
 
 
 @pytest.mark.parametrize("source", ["graph", "features"])
@@ -170,17 +163,6 @@ def test_diagonals_batches_sums_products_and_scales(karate):
 # -- training and prediction -----------------------------------------------------------------------
 
 
-class Regression(gpytorch.models.ExactGP):
-    def __init__(self, x, y, kernel):
-        super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
-        self.likelihood.noise = 0.05
-        self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-
 class DenseKernel(gpytorch.kernels.Kernel):
     """The oracle: U F(lambda)^2 U^T / v in plain torch operations, for Diffusion and LearnedModulation."""
 
@@ -251,7 +233,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("kernel", "source"), MODELS)
-def test_marginal_likelihood_and_its_gradients_are_the_dense_ones(kernel, source, grid):
+def test_likelihood_gradients_and_predictions_are_the_dense_ones(kernel, source, grid):
     ours, dense, x, y = pair(grid, kernel, source)
     value, gradients = step(ours, x, y)
     expected, wanted = step(dense, x, y)
@@ -259,11 +241,25 @@ def test_marginal_likelihood_and_its_gradients_are_the_dense_ones(kernel, source
     assert len(gradients) == len(wanted) == 4
     for one, other in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(one.reshape(-1), other.reshape(-1), rtol=1e-6, atol=1e-9)
+    everywhere = torch.arange(144)[:, None]
+    ours.eval()
+    dense.eval()
+    with torch.no_grad():
+        found, expected = ours(everywhere), dense(everywhere)
+        np.testing.assert_allclose(found.covariance_matrix, expected.covariance_matrix, atol=1e-6)
+        np.testing.assert_allclose(found.variance, expected.variance, atol=1e-6)
+        np.testing.assert_allclose(found.mean, expected.mean, atol=1e-6)
+        ours.train().eval()  # without what the prediction kept
+        with (
+            gpytorch.settings.eval_cg_tolerance(1e-4),
+            gpytorch.settings.max_cholesky_size(0),
+            gpytorch.settings.skip_posterior_variances(),
+        ):
+            np.testing.assert_allclose(ours(everywhere).mean, expected.mean, atol=1e-3)
 
 
-@pytest.mark.parametrize(("kernel", "source"), MODELS)
-def test_conjugate_gradients_give_the_same_gradients_within_the_error_of_their_probes(kernel, source, grid):
-    ours, dense, x, y = pair(grid, kernel, source)
+def test_conjugate_gradients_give_the_same_gradients_within_the_error_of_their_probes(grid):
+    ours, dense, x, y = pair(grid, grf.Diffusion(1.5), "features")
     expected, wanted = step(dense, x, y)
     found = []
     with (
@@ -282,58 +278,29 @@ def test_conjugate_gradients_give_the_same_gradients_within_the_error_of_their_p
     assert ((samples.mean(0) - wanted).abs() <= 6 * error + 1e-3 * wanted.abs().max()).all()
 
 
-@pytest.mark.parametrize("cholesky", [True, False])
-@pytest.mark.parametrize(("kernel", "source"), MODELS)
-def test_predictions_are_those_of_the_dense_gp(kernel, source, cholesky, grid):
-    ours, dense, *_ = pair(grid, kernel, source)
-    everywhere = torch.arange(144)[:, None]
-    ours.eval()
-    dense.eval()
-    expected = dense(everywhere)
-    with torch.no_grad(), gpytorch.settings.eval_cg_tolerance(1e-4):
-        if cholesky:
-            found = ours(everywhere)
-            np.testing.assert_allclose(found.covariance_matrix, expected.covariance_matrix.detach(), atol=1e-6)
-            np.testing.assert_allclose(found.variance, expected.variance.detach(), atol=1e-6)
-            np.testing.assert_allclose(found.mean, expected.mean.detach(), atol=1e-6)
-        else:
-            with gpytorch.settings.max_cholesky_size(0), gpytorch.settings.skip_posterior_variances():
-                np.testing.assert_allclose(ours(everywhere).mean, expected.mean.detach(), atol=1e-3)
-
-
-@pytest.mark.parametrize(("kernel", "source"), MODELS)
-def test_adam_takes_the_same_path_as_on_the_dense_gp(kernel, source, grid):
-    ours, dense, x, y = pair(grid, kernel, source)
+def test_adam_takes_the_same_path_as_on_the_dense_gp(grid):
+    kernel = grf.Diffusion(1.5)
+    ours, dense, x, y = pair(grid, kernel, "graph")
     for model in (ours, dense):
         optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
         for _ in range(15):
             step(model, x, y)
             optimizer.step()
     assert step(ours, x, y)[0] == pytest.approx(step(dense, x, y)[0], rel=1e-6)
-    assert step(ours, x, y)[0] > step(pair(grid, kernel, source)[0], x, y)[0] + 0.02  # it did learn
+    assert step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02  # it did learn
     trained = ours.covar_module.base_kernel.kernel
     assert type(trained) is type(kernel)
     assert trained != kernel
+    # the regressor continues where gpytorch ended
     gp = grf.GraphGPRegressor(
         grid, kernel=trained, optimize=False, mean="zero", method="series", seed=0,
         output_scale=ours.covar_module.outputscale.item(), noise=ours.likelihood.noise.item(),
     )  # fmt: skip
-    if source == "graph":  # the regressor continues where gpytorch ended
-        constant = ours.mean_module.constant.item()
-        gp.fit(x.numpy(), y.numpy() - constant)
-        ours.eval()
-        mean = ours(torch.arange(144)[:, None]).mean.detach().numpy()
-        np.testing.assert_allclose(gp.predict() + constant, mean, atol=1e-6)
-
-
-def test_float32_models_train_in_float32(grid):
-    x, y = problem(grid)
-    model = Regression(x, y.float(), GRFKernel(walks(grid), grf.Diffusion(1.5))).float()
-    value, gradients = step(model, x, y.float())
-    assert {gradient.dtype for gradient in gradients} == {torch.float32}
-    expected, wanted = step(Regression(x, y, GRFKernel(walks(grid), grf.Diffusion(1.5))), x, y)
-    assert value == pytest.approx(expected, rel=1e-4)
-    torch.testing.assert_close(gradients[1].double(), wanted[1], rtol=1e-2, atol=1e-4)
+    constant = ours.mean_module.constant.item()
+    gp.fit(x.numpy(), y.numpy() - constant)
+    ours.eval()
+    mean = ours(torch.arange(144)[:, None]).mean.detach().numpy()
+    np.testing.assert_allclose(gp.predict() + constant, mean, atol=1e-6)
 
 
 @pytest.mark.cuda

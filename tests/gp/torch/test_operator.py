@@ -116,7 +116,8 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(name, dtype, devic
             torch.testing.assert_close(one.cpu().double(), other, **tolerance)
 
 
-@pytest.mark.parametrize("name", FACTORS)
+# products of the others have the gradients of dense matrices
+@pytest.mark.parametrize("name", ["host features", "device features", "device series"])
 def test_gradients_agree_with_finite_differences(name, weighted_graph):
     factor = FACTORS[name](weighted_graph, CPU, torch.float64)
     rows, cols = factor.take(ROWS), factor.take(COLS)

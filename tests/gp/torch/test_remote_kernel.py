@@ -15,6 +15,7 @@ gpytorch = pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp
 from graphrf.features.bounds import HeavyTailWarning, TruncationWarning  # noqa: E402
 from graphrf.gp import GRFKernel  # noqa: E402
 from tests.gp.remote import PlainFactor, RemoteFactor, RemoteFeatures, Travels  # noqa: E402
+from tests.support.gpytorch_regression import Regression  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread", "torch_float64")
 
@@ -29,20 +30,9 @@ def _features(graph, sampler=None, **options):
     return grf.sample_features(graph, sampler, **{"nodes": NODES, "seed": 5, "dtype": "float64", **options})
 
 
-class Regression(gpytorch.models.ExactGP):
-    def __init__(self, kernel):
-        super().__init__(X, Y, gpytorch.likelihoods.GaussianLikelihood())
-        self.likelihood.noise = 0.05
-        self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
-
-    def forward(self, x):
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-
-def _trained(source, n_steps=4):
+def _trained(source, n_steps=2):
     """Losses, parameters and predictions after some steps by conjugate gradients and Lanczos, or by Cholesky."""
-    model = Regression(GRFKernel(source, KERNEL))
+    model = Regression(X, Y, GRFKernel(source, KERNEL))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     numbers = []
@@ -61,8 +51,9 @@ def _trained(source, n_steps=4):
     return np.concatenate([np.ravel(number) for number in numbers])
 
 
-@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
-@pytest.mark.parametrize("iterative", [True, False])
+@pytest.mark.parametrize(
+    ("factor", "iterative"), [(PlainFactor, True), (RemoteFactor, True), (RemoteFactor, False)]
+)
 def test_training_and_predictions_are_those_over_features_at_hand(grid, iterative, factor):
     features, travels = _features(grid), Travels()
     with (
@@ -139,11 +130,3 @@ def test_features_of_cut_powers_and_in_single_precision_serve_too(grid):
         found = GRFKernel(RemoteFeatures(features, Travels()), KERNEL)(every).to_dense()
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, expected, rtol=0, atol=error)
-
-
-def test_a_kernel_that_outgrows_the_walks_is_warned_about_once(grid):
-    module = GRFKernel(RemoteFeatures(_features(grid), Travels()), KERNEL)
-    module.lengthscale = 9.0
-    with pytest.warns(TruncationWarning, match="walks of 12 steps cut the series"):
-        module.root_modulation()
-    module.root_modulation()

@@ -26,11 +26,6 @@ def test_starts_are_shares_rounded_with_the_right_mean(group: int) -> None:
     assert np.all(dealt.sum(axis=1) == 15 * group)
 
 
-def test_equal_shares_get_equally_many_walks() -> None:
-    problem = make_problem(directed_graph(), 0.15, START > 0)
-    assert batches.starts(problem, 3, 2, 0.99).tolist() == [6] * 5
-
-
 def test_batches_differ_by_at_most_one() -> None:
     assert batches.split(11, 4) == [3, 3, 3, 2]
     assert batches.split(4, 4) == [1, 1, 1, 1]
@@ -67,11 +62,3 @@ def test_the_mean_of_the_first_batches_knows_only_these() -> None:
         alone.add(part * 8 / 3, 1 / 3)
     for some, same in zip(first.result(), alone.result(), strict=True):
         assert some == pytest.approx(same, rel=1e-12)
-
-
-def test_equal_batches_give_the_textbook_standard_error() -> None:
-    parts = np.random.default_rng(1).dirichlet(np.ones(5), size=8) / 8  # every part sums to its weight
-    mean = batches.BatchMean(5)
-    for part in parts:
-        mean.add(part, 1 / 8)
-    assert mean.result()[1] == pytest.approx((8 * parts).std(axis=0, ddof=1) / np.sqrt(8), rel=1e-12)

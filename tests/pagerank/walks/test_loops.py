@@ -111,7 +111,7 @@ def test_the_carry_is_exact(p_halt: float) -> None:
 
 @pytest.mark.parametrize("make_graph", [directed_graph, lopsided_graph])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 20])
+@pytest.mark.parametrize("count", [1, 3, 9])
 def test_walkers_are_dealt_in_proportion_rounded_up_or_down(
     make_graph: Callable, weighted: bool, count: int
 ) -> None:
@@ -166,7 +166,7 @@ def test_sweeps_and_lists_and_threads_make_the_same_pool(monkeypatch: pytest.Mon
     walk_arrays = transitions(grf.Graph(ring).adjacency)
     starts = np.r_[np.full(5000, 3), np.zeros(n_nodes - 5000)].astype(np.int64)
     runs = []
-    for n_threads in (1, 2, 5, 20):
+    for n_threads in (1, 5):
         counts = np.zeros(n_nodes, np.int64)
         steps = pooled.count_pool(walk_arrays, starts, 0.15, np.uint64(5), counts, n_threads)
         assert steps == counts.sum()

@@ -11,7 +11,6 @@ from graphrf.sampling.powers.compression import product as _product_loop
 from graphrf.sampling.powers.powers import PICKS
 from graphrf.sampling.powers.prepared import relabelled
 from graphrf.sampling.walks.philox import Use, philox, unit
-from tests.support.sequential import assert_unbiased
 
 LAPLACIANS = ["normalized", "combinatorial"]
 
@@ -253,16 +252,6 @@ def test_shares_that_underflow_list_no_node_and_no_node_twice():
         dense[:] = 0.0
 
 
-@pytest.mark.parametrize("laplacian", LAPLACIANS)
-def test_values_of_the_loops_are_powers_of_w_at_another_level(weighted_graph, laplacian):
-    matrix = relabelled(weighted_graph, laplacian)
-    order = matrix.order.astype(int)
-    level = weighted_graph.walk_degrees**0.25 if laplacian == "normalized" else np.ones(8)
-    walk = weighted_graph.walk_matrix(laplacian).toarray() * level / level[:, None]
-    np.testing.assert_allclose(_dense(matrix), walk[np.ix_(order, order)], rtol=1e-15)
-    np.testing.assert_array_equal(matrix.rank[order], np.arange(8))
-
-
 def test_a_threshold_that_is_not_recomputed_is_biased():
     y = np.array([10.0, 6.0, 1.0, 1.0, 1.0, 1.0])
     for recompute, second in ((True, 6.0), (False, 5.0)):
@@ -319,26 +308,3 @@ def test_rounding_never_changes_the_number_of_picks_of_a_product(u):
         assert masses.sum() == pytest.approx(values @ rows[nodes], rel=1e-13)
         n_sampled += not _parted(matrix, nodes, values, n_picks)[0].all()
     assert n_sampled > 100
-
-
-@pytest.mark.parametrize("recompute", [True, False])
-def test_the_unbiasedness_test_notices_a_threshold_that_is_not_recomputed(recompute):
-    y = np.array([10.0, 6.0, 1.0, 1.0, 1.0, 1.0])
-
-    def draw(round_index, n):
-        rng = np.random.default_rng(round_index)
-        if not recompute:
-            return np.array([_compressed(y, 3, u, recompute=False) for u in rng.random(n)])
-        rows = np.zeros((n, 6))
-        for i, u in enumerate(rng.random(n)):
-            nodes, values = np.arange(6, dtype=np.uint32), y.copy()
-            kept, rest = keep_largest(nodes, values, 0, 6, 3)
-            pick(nodes, values, kept, 6, rest, 3 - kept, u)
-            rows[i, nodes[:3]] = values[:3]
-        return rows
-
-    if recompute:
-        assert_unbiased(draw, y, n0=1000)
-    else:
-        with pytest.raises(AssertionError, match="projection 1 has mean 5"):
-            assert_unbiased(draw, y, n0=1000)

@@ -7,7 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.features.bounds import TruncationWarning
-from graphrf.sampling import joined
+from graphrf.sampling import record_builder
 from graphrf.sampling.powers.loops import power_block
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.powers.selection import kth_largest
@@ -130,15 +130,6 @@ def test_budgets_follow_the_table():
     np.testing.assert_array_equal(sampler.survival.table, np.ones(5))
 
 
-def test_no_power_goes_without_a_place(karate):
-    # Entries of a table may be as small as 2^-53.
-    sampler = grf.CompressedPowers(4, lengths=grf.sampling.Survival.geometric(0.5))
-    assert sampler.budgets.min() == 1
-    features = grf.sample_features(karate, sampler, seed=0)
-    last = features.matrix_from_modulation(np.eye(features.max_length + 1)[-1])
-    np.testing.assert_array_equal((last > 0).sum(axis=1), 1)
-
-
 def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
     sampler = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(KERNEL))
     with pytest.raises(ValueError, match="resolved"):
@@ -236,25 +227,12 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
             grf.features.load_features(tmp_path / "broken.npz")
 
 
-def test_powers_go_to_torch(weighted_graph):
-    pytest.importorskip("torch", reason="the extra `gp` is not installed")
-    features = grf.sample_features(weighted_graph, grf.sampling.ExactPowers(20), seed=0)
-    np.testing.assert_array_equal(features.torch(KERNEL).to_dense().numpy(), features.matrix(KERNEL).toarray())
-
-
 def test_the_memory_of_a_record_is_what_is_foreseen(grid):
     for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.sampling.CutPowers(4, 6), 8 + 4 * 7)):
         features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
         values = features.record.steps.size
-        assert features.nbytes == joined.record_bytes(3, features.nnz, values, 4) + more * 3
+        assert features.nbytes == record_builder.record_bytes(3, features.nnz, values, 4) + more * 3
         assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
-
-
-def test_sizes_of_exact_rows_are_foreseen(grid):
-    features = grf.sample_features(grid, grf.sampling.ExactPowers(5))
-    entries, values = grf.sampling.ExactPowers(5).prepare(grid, 0).merged_per_row
-    assert entries == pytest.approx(features.nnz / 144, rel=0.2)
-    assert values == pytest.approx(features.record.steps.size / 144, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -280,8 +258,8 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_o
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
     expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(joined, "SPARE", 0.0)
-    monkeypatch.setattr(joined, "SLACK", 1)
+    monkeypatch.setattr(record_builder, "SPARE", 0.0)
+    monkeypatch.setattr(record_builder, "SLACK", 1)
     monkeypatch.setattr(PreparedPowers, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 
@@ -319,13 +297,8 @@ def test_nodes_far_apart_are_kept_in_order():
     ("make", "error", "message"),
     [
         (lambda: grf.CompressedPowers(0, 8), ValueError, "`budget`"),
-        (lambda: grf.CompressedPowers(2.5, 8), TypeError, "`budget`"),
-        (lambda: grf.sampling.CutPowers(-1, 8), ValueError, "`budget`"),
         (lambda: grf.CompressedPowers(2**31, 8), ValueError, "`budget`"),
-        (lambda: grf.sampling.CutPowers(4, -1), ValueError, "`max_length`"),
         (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
-        (lambda: grf.CompressedPowers(4, 8, lengths=0.1), ValueError, "`max_length` and `lengths`"),
-        (lambda: grf.CompressedPowers(4, 2.5), TypeError, "`max_length`"),
         (lambda: grf.CompressedPowers(4, lengths=grf.sampling.Stratified(0.1)), TypeError, "law.survival"),
         (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
         (
@@ -340,19 +313,11 @@ def test_nodes_far_apart_are_kept_in_order():
             "resolved",
         ),
         (lambda: grf.sampling.ExactPowers(2**16), ValueError, "`max_length`"),
-        (lambda: grf.sampling.ExactPowers(4, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
     ],
 )
 def test_bad_samplers_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_features_name_the_table_of_the_default_sampler(karate):
-    features = grf.sample_features(karate, grf.CompressedPowers(np.int64(8)), seed=0)
-    assert features.description["lengths"] == "Survival.geometric(0.1).cut(48)"
-    again = grf.CompressedPowers(8, lengths=grf.sampling.Survival.geometric(0.1).cut(48))
-    assert _same(features, grf.sample_features(karate, again, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -370,45 +335,6 @@ def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler
     features.save(tmp_path / "features.npz")
     assert grf.features.load_features(tmp_path / "features.npz").description == features.description
     assert "np." not in repr(sampler)
-
-
-def test_directed_graphs_are_refused():
-    graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
-    with pytest.raises(ValueError, match="undirected"):
-        grf.sample_features(graph, grf.sampling.ExactPowers(2))
-
-
-@pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-@pytest.mark.filterwarnings("ignore:the data favour a lengthscale longer")
-def test_a_gaussian_process_takes_powers(grid):
-    pytest.importorskip("sklearn", reason="regressors need the extra `gp`")
-    kernel = grf.Diffusion(1.5)
-    rng = np.random.default_rng(0)
-    nodes = rng.choice(144, 60, replace=False)
-    y = np.sin(nodes // 12 / 3.0) + np.cos(nodes % 12 / 3.0)
-    fixed = {"kernel": kernel, "optimize": False, "noise": 0.01, "output_scale": 1.0, "seed": 0}
-    series = grf.GraphGPRegressor(grid, method="series", **fixed).fit(nodes, y)
-    powers = grf.GraphGPRegressor(
-        grid, numerics=grf.gp.Numerics(sampler=grf.sampling.ExactPowers(16)), **fixed
-    ).fit(nodes, y)
-    for one, other in zip(series.predict(return_std=True), powers.predict(return_std=True), strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-3)
-    trained = grf.GraphGPRegressor(
-        grid, numerics=grf.gp.Numerics(sampler=grf.CompressedPowers(64, 16)), seed=0
-    ).fit(nodes, y)
-    assert trained.method_ == "features"
-    assert trained.kernel_.truncation_length(1e-2) <= 16
-    lengths = grf.sampling.AutoLengths(grf.Diffusion(4.0))
-    chosen = grf.GraphGPRegressor(
-        grid, numerics=grf.gp.Numerics(sampler=grf.CompressedPowers(64, lengths=lengths)), seed=0
-    )
-    chosen.fit(nodes, y)
-    assert isinstance(chosen.sampler_.lengths, grf.sampling.Survival)
-    assert chosen.kernel_.truncation_length(1e-2) <= chosen.sampler_.budgets.size
-    mean = trained.predict()
-    truth = np.sin(np.arange(144) // 12 / 3.0) + np.cos(np.arange(144) % 12 / 3.0)
-    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3
-    assert np.sqrt(np.mean((chosen.predict() - truth) ** 2)) < 0.3
 
 
 def test_the_largest_of_many_with_ties():

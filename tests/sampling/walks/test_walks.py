@@ -50,13 +50,16 @@ def test_a_batch_of_walkers_chooses_as_one_walker_does(is_weighted):
     position = rng.integers(0, 300, 4000).astype(np.uint32)
     position[:200] = 7
     bits = rng.integers(0, 2**64, 4000, dtype=np.uint64)
-    one_by_one = [_neighbour(np.int64(node), word, *arrays) for node, word in zip(position, bits, strict=True)]
+    one_by_one = _neighbours(position.astype(np.int64), bits, *arrays)
     np.testing.assert_array_equal(_chosen(position, bits, arrays), one_by_one)
 
 
 @njit
-def _neighbour(node, bits, indptr, indices, cumulative):
-    return neighbour(node, bits, indptr, indices, cumulative)
+def _neighbours(nodes, bits, indptr, indices, cumulative):
+    chosen = np.empty(nodes.size, np.int64)
+    for i in range(nodes.size):
+        chosen[i] = neighbour(nodes[i], bits[i], indptr, indices, cumulative)
+    return chosen
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -144,8 +147,8 @@ def test_lengths_of_different_sources_are_independent_and_of_one_pair_are_not():
     assert abs(between) < 5 / np.sqrt(20_000)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 24, 300])
-@pytest.mark.parametrize("n_bits", [0, 1, 8, DIGIT_BITS, DIGIT_BITS + 1, 25, 32])
+@pytest.mark.parametrize("n", [0, 1, 24, 300])
+@pytest.mark.parametrize("n_bits", [0, 1, DIGIT_BITS, DIGIT_BITS + 1, 32])
 @pytest.mark.parametrize("low_bit", [5, 32])
 def test_sort_words_is_a_stable_sort_by_the_bits_that_it_is_given(n, n_bits, low_bit):
     rng = np.random.default_rng(n)
@@ -201,8 +204,3 @@ def test_running_shares_are_exact_prefix_sums_up_to_the_rounding_of_float64(deca
         if end - start > 1:
             rounded = exact.astype(np.float32)
             assert not np.allclose(rounded, exact, rtol=bound, atol=0), "the bound finds float32"
-
-
-def test_a_heavy_row_does_not_blur_the_shares_of_a_light_one():
-    shares = transitions(sp.csr_array(np.array([[1e12, 1.0], [1e-12, 3e-12]]))).cumulative
-    np.testing.assert_allclose(shares[2:], [0.25, 1.0])

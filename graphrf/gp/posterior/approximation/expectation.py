@@ -36,9 +36,9 @@ from graphrf.gp.posterior.approximation.integrals import Tilted, tilted
 # Deviations of q at which its tilted distributions are summed, and the logarithms of their normal probabilities.
 _GRID = np.linspace(-7.5, 7.5, 61)
 _LOG_NORMAL = -0.5 * np.square(_GRID) - math.log(float(np.exp(-0.5 * np.square(_GRID)).sum()))
-# Rounds at most, the share of a step that is taken, and the change of means in deviations, and of the logarithms
+# Rounds at most, the damping factor of a step, and the change of means in deviations, and of the logarithms
 # of variances, that ends them. Where only the evidence is wanted its change ends them: the rest is a fifth of it.
-_ROUNDS, _SHARE, _SETTLED, ENOUGH = 30, 0.8, 0.02, 0.05
+_ROUNDS, _DAMPING, _SETTLED, ENOUGH = 30, 0.8, 0.02, 0.05
 # The smallest precision of a site beside that of q: sites of densities that are not log-concave may have none.
 _LEAST = 1e-6
 
@@ -67,26 +67,14 @@ class Sites(NamedTuple):
 
 
 class Approximation(NamedTuple):
-    """The sites, q, its tilted distributions, and the evidence.
-
-    Attributes
-    ----------
-    sites : Sites
-    normal : Normal
-    points, shares : ndarray, shape (m, T)
-        Values of f and the tilted probabilities of them.
-    log_evidence : float
-        NaN without log |I + W K|.
-    change : float
-        Of means in deviations, or of the logarithms of variances, in the last round.
-    """
+    """The sites, q, its tilted distributions, and the evidence."""
 
     sites: Sites
     normal: Normal
-    points: np.ndarray
-    shares: np.ndarray
-    log_evidence: float
-    change: float
+    points: np.ndarray  # (m, T) values of f
+    probabilities: np.ndarray  # (m, T) tilted probabilities of the points
+    log_evidence: float  # NaN without log |I + W K|
+    change: float  # of means in deviations, or of log variances, in the last round
 
     @property
     def settled(self) -> bool:
@@ -112,60 +100,58 @@ class Approximation(NamedTuple):
             responses.log_density(likelihood.replace(**{name: value * math.exp(sign * step)}), self.points)
             for sign in (1, -1)
         )
-        possible = self.shares > 0
+        possible = self.probabilities > 0
         change = np.where(possible, after, 0.0) - np.where(possible, before, 0.0)
-        return float((self.shares * change).sum()) / (2 * step)
+        return float((self.probabilities * change).sum()) / (2 * step)
 
 
-def independent_sites(responses: Responses, likelihood: Likelihood, spread: float) -> Sites:
+def independent_sites(responses: Responses, likelihood: Likelihood, prior_std: float) -> Sites:
     """Sites to begin with: exact ones if the values of f were independent, with this prior deviation each."""
     nothing = np.zeros(responses.nodes.size)
-    own = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + spread)
-    precision = np.maximum(1 / np.maximum(own.variance, 1e-30) - spread**-2, _LEAST * spread**-2)
-    return Sites(precision, (precision + spread**-2) * own.mean)
+    moments = tilted(lambda f: responses.log_density(likelihood, f), nothing, nothing + prior_std)
+    precision = np.maximum(1 / np.maximum(moments.variance, 1e-30) - prior_std**-2, _LEAST * prior_std**-2)
+    return Sites(precision, (precision + prior_std**-2) * moments.mean)
 
 
 def approximate(
     prior: Prior, responses: Responses, likelihood: Likelihood, sites: Sites, *, enough: float = 0.0
 ) -> Approximation:
-    """Rounds of expectation propagation from some sites, all nodes at once, until q has settled.
-
-    Rounds end when one changes the evidence by less than `enough`.
+    """Rounds of parallel expectation propagation, until the evidence changes by less than `enough`.
 
     Cost: some five rounds, each what conditioning costs and 61 log densities for each observation.
     """
 
     def evaluated() -> tuple[Approximation, Tilted]:
         q = prior.condition(*sites)
-        points, shares, own = _tilted(q, sites, responses, likelihood)
+        points, probabilities, moments = _tilted(q, sites, responses, likelihood)
         inner = float((sites.shift - sites.precision * q.mean) @ q.mean)
-        evidence = float(own.log_mass.sum()) - 0.5 * (inner + q.log_volume)
-        return Approximation(sites, q, points, shares, evidence, math.inf), own
+        evidence = float(moments.log_mass.sum()) - 0.5 * (inner + q.log_volume)
+        return Approximation(sites, q, points, probabilities, evidence, math.inf), moments
 
-    found, own = evaluated()
-    share = _SHARE
+    result, moments = evaluated()
+    damping = _DAMPING
     for _ in range(_ROUNDS):
-        q, before = found.normal, found
-        sites = _moved(sites, q, own, share)
-        found, own = evaluated()
+        q, before = result.normal, result
+        sites = _moved(sites, q, moments, damping)
+        result, moments = evaluated()
         change = max(
-            float((np.abs(found.normal.mean - q.mean) / np.sqrt(q.variance)).max()),
-            float(np.abs(np.log(found.normal.variance / q.variance)).max()),
+            float((np.abs(result.normal.mean - q.mean) / np.sqrt(q.variance)).max()),
+            float(np.abs(np.log(result.normal.variance / q.variance)).max()),
         )
-        found = found._replace(change=change)
+        result = result._replace(change=change)
         if change > before.change:  # it would go to and fro
-            share = max(0.6 * share, 0.1)
-        if found.settled or abs(found.log_evidence - before.log_evidence) < enough:
+            damping = max(0.6 * damping, 0.1)
+        if result.settled or abs(result.log_evidence - before.log_evidence) < enough:
             break
-    return found
+    return result
 
 
-def _moved(sites: Sites, q: Normal, own: Tilted, share: float) -> Sites:
+def _moved(sites: Sites, q: Normal, moments: Tilted, damping: float) -> Sites:
     """Sites nearer to those that give q the tilted means and variances."""
-    precision = sites.precision + share * (1 / own.variance - 1 / q.variance)
-    shift = sites.shift + share * (own.mean / own.variance - q.mean / q.variance)
+    precision = sites.precision + damping * (1 / moments.variance - 1 / q.variance)
+    shift = sites.shift + damping * (moments.mean / moments.variance - q.mean / q.variance)
     least = _LEAST / q.variance
-    shift = np.where(precision < least, shift + (least - precision) * own.mean, shift)  # which keeps the mean
+    shift = np.where(precision < least, shift + (least - precision) * moments.mean, shift)  # which keeps the mean
     return Sites(np.maximum(precision, least), shift)
 
 
@@ -179,10 +165,10 @@ def _tilted(
     log += (0.5 * sites.precision[:, None] * away - (sites.shift - sites.precision * q.mean)[:, None]) * away
     top = log.max(axis=1, keepdims=True)
     possible = np.isfinite(top)  # else q itself takes the place of its tilted distribution
-    shares = np.exp(np.where(possible, log, _LOG_NORMAL) - np.where(possible, top, 0.0))
-    mass = shares.sum(axis=1)
-    shares /= mass[:, None]
+    probabilities = np.exp(np.where(possible, log, _LOG_NORMAL) - np.where(possible, top, 0.0))
+    mass = probabilities.sum(axis=1)
+    probabilities /= mass[:, None]
     log_mass = np.log(mass) + top[:, 0]
-    mean = (shares * points).sum(axis=1)
-    variance = (shares * np.square(points - mean[:, None])).sum(axis=1)
-    return points, shares, Tilted(log_mass, mean, np.maximum(variance, 1e-6 * q.variance))
+    mean = (probabilities * points).sum(axis=1)
+    variance = (probabilities * np.square(points - mean[:, None])).sum(axis=1)
+    return points, probabilities, Tilted(log_mass, mean, np.maximum(variance, 1e-6 * q.variance))

@@ -11,16 +11,9 @@ from scipy.special import logsumexp
 
 
 class Tilted(NamedTuple):
-    """The distributions with densities proportional to p(y_i | f_i) N(f_i; m_i, v_i), at m nodes.
+    """The distributions with densities proportional to p(y_i | f_i) N(f_i; m_i, v_i), at m nodes."""
 
-    Attributes
-    ----------
-    log_mass : ndarray, shape (m,)
-        The logarithms of the integrals.
-    mean, variance : ndarray, shape (m,)
-    """
-
-    log_mass: np.ndarray
+    log_mass: np.ndarray  # logarithms of the integrals
     mean: np.ndarray
     variance: np.ndarray
 
@@ -30,22 +23,17 @@ def tilted(
 ) -> Tilted:
     """The tilted distributions by trapezoidal rules that become finer around the largest integrand.
 
-    Parameters
-    ----------
-    log_density : callable
-        f of shape (m, T) to log p(y_i | f_i) of that shape.
-    mean, std : ndarray, shape (m,)
-    points : int
-        Of a level. The first reaches to 40 deviations on either side, each of the others to 8 steps of the one
-        before, until next to the largest integrand there is one of nearly its size.
+    `log_density` maps f of shape (m, T) to log p(y_i | f_i). A level has so many points: the first reaches to 40
+    deviations on either side, each other one to 8 steps of the one before, until the largest integrand has a
+    neighbour of nearly its size.
     """
     z = np.broadcast_to(np.linspace(-40.0, 40.0, points), (mean.size, points))
-    found, values = [], []
+    result, values = [], []
     for _ in range(20):  # steps below rounding
         with np.errstate(over="ignore", invalid="ignore"):
             density = log_density(mean[:, None] + std[:, None] * z)
         density = np.where(np.isnan(density), -np.inf, density) - 0.5 * z**2
-        found.append(z)
+        result.append(z)
         values.append(density)
         largest = density.argmax(axis=1)
         next_to = np.stack([np.maximum(largest - 1, 0), largest, np.minimum(largest + 1, points - 1)], axis=1)
@@ -54,7 +42,7 @@ def tilted(
             break
         step = (z[:, 1] - z[:, 0])[:, None]
         z = np.take_along_axis(z, largest[:, None], axis=1) + step * np.linspace(-8.0, 8.0, points)
-    every, density = np.concatenate(found, axis=1), np.concatenate(values, axis=1)
+    every, density = np.concatenate(result, axis=1), np.concatenate(values, axis=1)
     order = np.argsort(every, axis=1)
     every, density = np.take_along_axis(every, order, axis=1), np.take_along_axis(density, order, axis=1)
     gaps = np.diff(every, axis=1, prepend=every[:, :1], append=every[:, -1:])
@@ -62,7 +50,7 @@ def tilted(
         density = density + np.log(0.5 * (gaps[:, 1:] + gaps[:, :-1]))
     log_mass = logsumexp(density, axis=1)
     with np.errstate(invalid="ignore"):  # where no point is possible
-        share = np.exp(density - log_mass[:, None])
-    middle = (share * every).sum(axis=1)
-    variance = (share * np.square(every - middle[:, None])).sum(axis=1)
+        probability = np.exp(density - log_mass[:, None])
+    middle = (probability * every).sum(axis=1)
+    variance = (probability * np.square(every - middle[:, None])).sum(axis=1)
     return Tilted(log_mass - 0.5 * math.log(2 * math.pi), mean + std * middle, np.square(std) * variance)

@@ -18,9 +18,9 @@ _MEANS, _VARIANCES = 1e-8, 1e-4
 _MAX_CONJUGATE = 2_000
 
 
-def with_mean(matrix: np.ndarray, basis: np.ndarray, spread: float) -> np.ndarray:
+def with_mean(matrix: np.ndarray, basis: np.ndarray, prior_std: float) -> np.ndarray:
     """K of f + H b, where b has a normal prior of this standard deviation."""
-    return matrix + (spread * basis) @ (spread * basis).T if basis.shape[1] else matrix
+    return matrix + (prior_std * basis) @ (prior_std * basis).T if basis.shape[1] else matrix
 
 
 class DensePrior:
@@ -58,12 +58,7 @@ class DensePrior:
 class ProductPrior:
     """N(0, K) by products with columns: means by conjugate gradients, variances by draws, no determinant.
 
-    Parameters
-    ----------
-    product : callable
-        x of shape (m, s) to K x.
-    draws : callable
-        The same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, whenever it is called.
+    `draws` returns the same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, at every call.
     """
 
     def __init__(self, product: Product, draws: Draws) -> None:

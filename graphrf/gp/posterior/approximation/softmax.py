@@ -37,65 +37,31 @@ _LOOSEST = 1e-3
 _CLOSEST = 1e-10
 
 
-class Mode(NamedTuple):
-    """The posterior mode of the latent functions at m nodes.
+class SoftmaxMode(NamedTuple):
+    """The posterior mode of the latent functions of C classes at m nodes."""
 
-    Attributes
-    ----------
-    latent : ndarray, shape (m, C)
-        f at the mode.
-    weights : ndarray, shape (m, C)
-        K^-1 (f - b) = y - n pi, so that the posterior mean elsewhere is b + K_qm weights. Rows sum to 0.
-    probabilities : ndarray, shape (m, C)
-        pi at the mode.
-    value : float
-        log p(y | f) - (f - b)^T K^-1 (f - b) / 2.
-    converged : bool
-    iterations : int
-        Newton steps.
-    residual : float
-        sqrt(r^T K r) over its value at f = b, with the gradient r = y - n pi - weights of the log posterior in f.
-    """
-
-    latent: np.ndarray
-    weights: np.ndarray
-    probabilities: np.ndarray
-    value: float
+    latent: np.ndarray  # f
+    weights: np.ndarray  # K^-1 (f - b) = y - n pi, whose rows sum to 0: the mean elsewhere is b + K_qm weights
+    probabilities: np.ndarray  # pi
+    value: float  # log p(y | f) - (f - b)^T K^-1 (f - b) / 2
     converged: bool
-    iterations: int
-    residual: float
+    iterations: int  # Newton steps
+    residual: float  # sqrt(r^T K r) of the gradient r = y - n pi - weights, over its value at f = b
 
 
 def find_mode(
     product: Product, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None, tol: float = 1e-8
-) -> Mode:
+) -> SoftmaxMode:
     r"""The posterior mode by Newton's method, its linear systems by conjugate gradients.
 
-    With f = b + K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where
-    L_i = sqrt(n_i) diag(s_i) (I - s_i s_i^T) and s_i = sqrt(pi_i), Newton's step moves the weights a by
+    With f = b + K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where L_i =
+    sqrt(n_i) diag(s_i) (I - s_i s_i^T) and s_i = sqrt(pi_i), Newton's step moves the weights a by
 
     .. math:: r - L (I + L^\top K L)^{-1} L^\top K r
 
-    and is halved until the posterior rises. No matrix is factored: only products with K are needed. Conjugate
-    gradients underestimate the second term, so that the step leads uphill wherever they stop.
-
-    Parameters
-    ----------
-    product : callable
-        K times a matrix of shape (m, C).
-    counts : ndarray, shape (m, C)
-        y: labels of each class at each node.
-    bias : ndarray, shape (C,)
-        b.
-    start : ndarray, shape (m, C), optional
-        Weights to begin with: 0, or those of a covariance nearby.
-    tol : float
-        Wanted `residual`.
-
-    Notes
-    -----
-    The eigenvalues of the systems are at least 1 and at most 1 + max(n) |K| / 2, so that iterations grow with
-    sqrt(|K|), whatever m is.
+    and is halved until the posterior rises. Conjugate gradients underestimate the second term, so that the step
+    leads uphill wherever they stop; their number grows with sqrt(max(n) |K|), whatever m is. `product` multiplies
+    by K, `counts` (m, C) are labels of each class at each node, `bias` is b, and `start` are first weights.
     """
     totals = counts.sum(axis=1, keepdims=True)
 
@@ -144,7 +110,9 @@ def find_mode(
         state = there
         now, steep = size(state)
         residual = now / first
-    return Mode(bias + state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual)
+    return SoftmaxMode(
+        bias + state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual
+    )
 
 
 class _State(NamedTuple):
@@ -181,32 +149,17 @@ def _newton(
 
 
 class Curvature:
-    r"""(K + W^{-1})^{-1} at the mode, which holds all second-order parts: variances, evidence, its gradient.
+    r"""(K + W^{-1})^{-1} at the mode, which determines variances, the evidence and its gradient.
 
-    With D_c = diag(n pi_c), E_c = D_c (I + K D_c)^{-1}, S = sum_c E_c = R R^T and T_c = R^{-1} E_c, its block
-    of classes a and b is
+    With D_c = diag(n pi_c), E_c = D_c (I + K D_c)^{-1}, S = sum_c E_c = R R^T and T_c = R^{-1} E_c, its block of
+    classes a and b is
 
     .. math:: M_{ab} = \delta_{ab} E_a - T_a^\top T_b, \qquad
               \log |I + K W| = \sum_c \log |I + K D_c| + \log |S| - \sum_i \log n_i.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (m, m)
-        K.
-    probabilities : ndarray, shape (m, C)
-        At the mode.
-    totals : ndarray, shape (m,)
-        n: labels at each node.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a matrix is not positive definite to rounding.
-
-    Notes
-    -----
-    Cost: about 1.5 C m^3 multiply-adds, 2 C m^2 numbers. Source: Rasmussen and Williams 2006, Eqs. 3.44 to 3.47
-    and Algorithm 3.3; with n labels at a node, D_c is n times theirs and the last sum appears.
+    `totals` are the labels n at each node. LinAlgError if a matrix is singular to rounding. Cost: about 1.5 C m^3
+    multiply-adds, 2 C m^2 numbers. Source: Rasmussen and Williams 2006, Eqs. 3.44 to 3.47 and Algorithm 3.3; with
+    n labels at a node, D_c is n times theirs and the last sum appears.
     """
 
     def __init__(self, matrix: np.ndarray, probabilities: np.ndarray, totals: np.ndarray) -> None:
@@ -227,18 +180,9 @@ class Curvature:
         self.t: np.ndarray = np.stack(solved)
 
     def covariances(self, cross: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """The latent posterior covariance of the classes at each of q nodes, shape (q, C, C).
+        """The latent covariance of the classes at q nodes, (q, C, C), from K (m, q) and its diagonal (q,).
 
-        Parameters
-        ----------
-        cross : ndarray, shape (m, q)
-            K between the m nodes and these.
-        prior : ndarray, shape (q,)
-            The diagonal of K there.
-
-        Notes
-        -----
-        2 C m^2 multiply-adds for each node (Rasmussen and Williams 2006, Algorithm 3.4).
+        Cost: 2 C m^2 multiply-adds for each node (Rasmussen and Williams 2006, Algorithm 3.4).
         """
         halves = self.t @ cross
         result = np.einsum("amq,bmq->qab", halves, halves, optimize=True)
@@ -260,25 +204,17 @@ class Curvature:
         return np.asarray(self.e.sum(axis=0) - rows.T @ rows)
 
 
-class Evidence(NamedTuple):
-    """Laplace's log marginal likelihood and its derivative in K.
-
-    Attributes
-    ----------
-    value : float
-    slope : ndarray, shape (m, m)
-        What moves K by dK (symmetric) moves the value by <slope, dK>.
-    mode : Mode
-    """
+class LaplaceEvidence(NamedTuple):
+    """Laplace's log marginal likelihood and its derivative in K."""
 
     value: float
-    slope: np.ndarray
-    mode: Mode
+    slope: np.ndarray  # (m, m); a symmetric change dK of K changes the value by <slope, dK>
+    mode: SoftmaxMode
 
 
 def evidence(
     matrix: np.ndarray, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None
-) -> Evidence:
+) -> LaplaceEvidence:
     r"""log q(y) = log p(y | f) - (f - b)^T K^-1 (f - b) / 2 - log|I + K W| / 2 at the mode, and its gradient.
 
     The mode moves with K: with weights a, Sigma_i the latent covariance at node i, and
@@ -291,17 +227,8 @@ def evidence(
     .. math:: d \log q = \Big\langle \sum_c \tfrac12 a_c a_c^\top - \tfrac12 M_{cc} + u_c a_c^\top,
               \; dK \Big\rangle.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (m, m)
-        K.
-    counts, bias, start
-        As for `find_mode`.
-
-    Notes
-    -----
-    Cost: about 4 C m^3 multiply-adds. Source: Rasmussen and Williams 2006, Eq. 3.44
-    and, for two classes, Sec. 5.5.1.
+    Cost: about 4 C m^3 multiply-adds. Source: Rasmussen and Williams 2006, Eq. 3.44 and, for two classes, Sec.
+    5.5.1.
     """
     mode = find_mode(lambda x: matrix @ x, counts, bias, start=start)
     totals = counts.sum(axis=1)
@@ -315,4 +242,4 @@ def evidence(
     s = -0.5 * totals[:, None] * pi * inner
     u = s - curvature.apply(matrix @ s)
     slope = (0.5 * a + u) @ a.T
-    return Evidence(value, 0.5 * (slope + slope.T) - 0.5 * curvature.trace(), mode)
+    return LaplaceEvidence(value, 0.5 * (slope + slope.T) - 0.5 * curvature.trace(), mode)

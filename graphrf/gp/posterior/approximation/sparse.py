@@ -21,18 +21,17 @@ class Slopes(NamedTuple):
 
 
 class SparsePrior:
-    r"""eta = S f + H b at the observed nodes, with f ~ N(0, a Q^-1) at N nodes and b ~ N(0, spread^2 I).
+    r"""eta = S f + H b at the observed nodes, with f ~ N(0, a Q^-1) at N nodes and b ~ N(0, s^2 I).
 
-    (f, b) has the prior precision :math:`P_0 = \mathrm{diag}(Q / a, I / spread^2)`, with sites W the precision
+    (f, b) has the prior precision :math:`P_0 = \mathrm{diag}(Q / a, I / s^2)`, with sites W the precision
     :math:`P = P_0 + A^\top W A`, A = (S, H). Its block of f has a sparse factor, and b the Schur complement C.
-
     Cost of a condition: a sparse factorisation and a selected inversion.
     """
 
-    def __init__(self, precision: Precision, amplitude: float, responses: Responses, spread: float) -> None:
+    def __init__(self, precision: Precision, amplitude: float, responses: Responses, prior_std: float) -> None:
         self._precision, self._amplitude = precision, amplitude
         self._nodes, self._basis = responses.nodes, responses.basis
-        self._spread = spread
+        self._prior_std = prior_std
         self._n = precision.n_nodes
         self._factor: SparseCholesky
         self._by_mean: np.ndarray  # P_f^-1 (S^T W H), shape (N, b)
@@ -50,7 +49,7 @@ class SparsePrior:
         # H^T W H - H^T W G as a sum of squares, without cancellation
         left = basis - g[self._nodes]
         schur = left.T @ (precision[:, None] * left) + g.T @ (self._precision.matrix @ g) / amplitude
-        schur += np.eye(schur.shape[0]) / self._spread**2
+        schur += np.eye(schur.shape[0]) / self._prior_std**2
         self._inverse_schur = np.linalg.inv(schur)
         rhs = np.zeros(n)
         rhs[self._nodes] = shift
@@ -59,11 +58,11 @@ class SparsePrior:
         variance = amplitude * self._factor.inverse_diagonal[self._nodes]
         variance = variance + np.einsum("ib,bc,ic->i", left, self._inverse_schur, left)
         log_volume = self._factor.log_determinant - self._precision.log_determinant()
-        log_volume += float(np.linalg.slogdet(schur)[1]) + 2 * basis.shape[1] * math.log(self._spread)
+        log_volume += float(np.linalg.slogdet(schur)[1]) + 2 * basis.shape[1] * math.log(self._prior_std)
         return Normal(self._f[self._nodes] + basis @ b, variance, log_volume)
 
     def slopes(self, precision: np.ndarray, variance: np.ndarray, names: tuple[str, ...]) -> Slopes:
-        r"""Slopes of log Z at the sites of the last condition, a fixed point of expectation propagation.
+        r"""Derivatives of log Z at the sites of the last condition, a fixed point of expectation propagation.
 
         .. math:: d \log Z = -\tfrac12 f^\top dP_0 f - \tfrac12 \mathrm{tr}(P^{-1} dP_0)
                   + \tfrac12 \mathrm{tr}(P_0^{-1} dP_0)
@@ -71,7 +70,8 @@ class SparsePrior:
         amplitude, inner, g = self._amplitude, self._inverse_schur, self._by_mean
         n, size = self._n, inner.shape[0]
         own = self._precision.matrix @ self._f / amplitude
-        trace = n + size - float(precision @ variance) - float(np.trace(inner)) / self._spread**2  # P^-1 P_0, of f
+        # P^-1 P_0, of f
+        trace = n + size - float(precision @ variance) - float(np.trace(inner)) / self._prior_std**2
         kernel = []
         for name in names:
             change = self._precision.derivative(name)

@@ -1,1 +1,1 @@
-"""Hyperparameters on graph and time: likelihood, slopes, the search, and what each sensor has of its own."""
+"""Hyperparameters on graph and time: likelihood, derivatives, the search, and individual variances."""

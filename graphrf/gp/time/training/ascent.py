@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from graphrf.gp.model.progress import Step
 from graphrf.gp.time.covariance import Sensors, Separable, turned
-from graphrf.gp.time.kernels import Steps
+from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
@@ -20,19 +20,19 @@ _RUN = 12  # consecutive times in a training run
 _TIMES, _VALUES, _MOST_VALUES = 600, 20_000, 60_000
 
 
-class Complete(NamedTuple):
+class CompleteGrid(NamedTuple):
     """A grid without gaps, in the basis of C's eigenvectors."""
 
     eigenvalues: np.ndarray
     own: np.ndarray  # eigenvalues of B
-    steps: Steps
+    steps: TimeSteps
     y: np.ndarray  # (T, n, draws)
 
     @classmethod
     def of(cls, sensors: Sensors, times: np.ndarray, draws: np.ndarray) -> Self:
         """The grid of draws (T, draws, n) of all values."""
         y = np.moveaxis(turned(draws, sensors.vectors), 1, 2)
-        return cls(sensors.eigenvalues, sensors.own, Steps.of(times), y)
+        return cls(sensors.eigenvalues, sensors.own, TimeSteps.of(times), y)
 
 
 def default_values(n: int) -> int:
@@ -41,7 +41,7 @@ def default_values(n: int) -> int:
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spread, that hold about so many values of n sensors in all."""
+    """Runs of consecutive times, evenly spaced, that hold about so many values of n sensors in all."""
     wanted = max(2 * _RUN, max_train // n)
     if n_times <= wanted:
         return np.arange(n_times)
@@ -49,7 +49,7 @@ def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
     return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
-def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: Step | None = None) -> float:
+def evidence(model: Separable, grids: Sequence[CompleteGrid], n_threads: int, step: Step | None = None) -> float:
     """The sum of the log likelihoods of grids; `step` is called once."""
     if step is not None:
         step()
@@ -57,7 +57,7 @@ def evidence(model: Separable, grids: Sequence[Complete], n_threads: int, step: 
 
 
 def maximised(
-    model: Separable, grids: Sequence[Complete], prior: np.ndarray, most: int, n_threads: int,
+    model: Separable, grids: Sequence[CompleteGrid], prior: np.ndarray, most: int, n_threads: int,
     step: Step | None = None,
 ) -> tuple[Separable, float, bool]:  # fmt: skip
     """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
@@ -70,17 +70,17 @@ def maximised(
     last: list[float] = [0.0]
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        found = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
-        last[0] = sum(each.value for each in found)
-        slopes = np.sum([each.slopes for each in found], axis=0)
+        result = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
+        last[0] = sum(each.value for each in result)
+        slopes = np.sum([each.slopes for each in result], axis=0)
         off = (logarithms - prior) / width
         if step is not None:
             step()
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
-    found = minimize(
+    result = minimize(
         objective, np.clip(log_parameters(model), low, high), jac=True, method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
     )  # fmt: skip
-    return with_parameters(model, found.x), last[0], bool(found.success)
+    return with_parameters(model, result.x), last[0], bool(result.success)

@@ -15,7 +15,7 @@ from graphrf.gp.time.training import slopes
 _SPACING = 0.5  # of nodes, in logarithms of eigenvalues
 
 
-class Slopes(NamedTuple):
+class FilterSlopes(NamedTuple):
     """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and the noise."""
 
     phi: np.ndarray
@@ -30,15 +30,15 @@ def lanes(block: int) -> slice:
 
 
 def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that give the others.
+    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that interpolate the others.
 
     Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the real axis.
-    Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series, which
-    is near its largest in gains, by less than 1e-3.
+    Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series by
+    less than 1e-3.
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
-    # Eigenvalues below, which signals have next to no share of, are all as the largest of them.
+    # Smaller eigenvalues, which contribute almost nothing, are replaced by the largest of them.
     order = order[int(np.searchsorted(x[order], x.min(), side="right")) - 1 :]
     chosen = [int(order[0])]
     for i, here in enumerate(order[1:], 2):
@@ -59,10 +59,10 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Filters:
-    """Gains V h / S (T, d, n) and variances S (T, n) of innovations of the series that `weights` (n, K) give.
+    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights` (n, K).
 
-    `nodes` are the K series at which they are computed, all observed at all times; n and K are padded to whole
-    blocks. `with_slopes` covariances are kept, O(T K d^2), from which `back` has the derivatives.
+    `nodes` are the K computed series, all observed at all times; n and K are padded to whole blocks. With
+    `with_slopes` covariances are kept, O(T K d^2), from which `back` has the derivatives.
     """
 
     def __init__(self, nodes: Series, weights: np.ndarray, with_slopes: bool, n_threads: int) -> None:
@@ -71,40 +71,40 @@ class Filters:
         self._weights = np.pad(weights, ((0, 0), (0, -self._size % WIDTH)))
         n_times, d = nodes.noise.size, nodes.space.low.size
         self._gain = np.empty((n_times, d, self._weights.shape[1]))
-        self._spread = np.empty((n_times, self._weights.shape[1]))
+        self._variance = np.empty((n_times, self._weights.shape[1]))
         kept = n_times if with_slopes else 2
         self._covariances = [np.empty((kept, d * (d + 1) // 2, WIDTH)) for _ in range(nodes.n_blocks)]
         list(ordered_map(self._filter, range(nodes.n_blocks), n_threads))
         self.gain = turned(self._gain, self._weights.T)
-        self.spread = np.exp(np.log(self._spread) @ self._weights.T)
+        self.variance = np.exp(np.log(self._variance) @ self._weights.T)
 
     def _filter(self, block: int) -> None:
         series, own = self._series, lanes(block)
         riccati.gains(
             *series.transitions, series.space.stationary, series.first, series.readout(block), series.noise,
-            self._covariances[block], self._gain[..., own], self._spread[:, own],
+            self._covariances[block], self._gain[..., own], self._variance[:, own],
         )  # fmt: skip
 
-    def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> Slopes:
-        """Derivatives, given those in `gain` and in the logarithm of `spread`."""
+    def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> FilterSlopes:
+        """Derivatives, given those in `gain` and in the logarithm of `variance`."""
         d_gain, d_log = turned(d_gain, self._weights), d_log @ self._weights
         series, d = self._series, self._series.space.low.size
 
-        def of(block: int) -> Slopes:
+        def of(block: int) -> FilterSlopes:
             own = lanes(block)
             size = min(WIDTH, self._size - own.start)
             d_phi, d_stationary = np.zeros_like(series.phi), np.zeros((d, d))
             d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
             slopes.gains_back(
                 *series.transitions, series.space.stationary, series.readout(block), self._covariances[block],
-                self._gain[..., own], self._spread[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
+                self._gain[..., own], self._variance[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
                 d_stationary, d_h, d_noise,
             )  # fmt: skip
-            return Slopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
+            return FilterSlopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
 
-        found = list(ordered_map(of, range(series.n_blocks), self._n_threads))
-        readouts = np.hstack([each.readouts for each in found])[:, : self._size]
-        return Slopes(
-            np.sum([each.phi for each in found], axis=0), np.sum([each.stationary for each in found], axis=0),
-            readouts, sum(each.noise for each in found),
+        result = list(ordered_map(of, range(series.n_blocks), self._n_threads))
+        readouts = np.hstack([each.readouts for each in result])[:, : self._size]
+        return FilterSlopes(
+            np.sum([each.phi for each in result], axis=0), np.sum([each.stationary for each in result], axis=0),
+            readouts, sum(each.noise for each in result),
         )  # fmt: skip

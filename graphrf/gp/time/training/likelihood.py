@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._base.threads import ordered_map
 from graphrf.gp.time.covariance import Part, Separable, Series
-from graphrf.gp.time.kernels import Steps, transitions
+from graphrf.gp.time.kernels import TimeSteps, transitions
 from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
 from graphrf.gp.time.training.filters import Filters, interpolation, lanes
@@ -17,7 +17,7 @@ from graphrf.gp.time.training.filters import Filters, interpolation, lanes
 _DIFFERENCE = 1e-5
 
 
-class Evidence(NamedTuple):
+class TimeLikelihood(NamedTuple):
     """A log density, and its derivatives in the logarithms of `log_parameters`."""
 
     value: float
@@ -44,19 +44,17 @@ def log_likelihood(
     model: Separable,
     eigenvalues: np.ndarray,
     own: np.ndarray,
-    steps: Steps,
+    steps: TimeSteps,
     y: np.ndarray,
     *,
     with_slopes: bool = True,
     n_threads: int = 1,
-) -> Evidence:
-    r"""log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors.
+) -> TimeLikelihood:
+    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean of draws.
 
-    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Of several draws, y (T, n,
-    draws), the mean of the log densities is taken.
-
-    Time O(T n d^2) for d states, with slopes about four times as much. The slopes are exact but for those of
-    lengthscales, whose inner derivative, of small transition matrices, is a central difference.
+    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Time O(T n d^2) for d
+    states, with slopes about four times as much. The slopes are exact but for those of lengthscales, whose inner
+    derivative, of small transition matrices, is a central difference.
     """
     n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
     flat, size = y.reshape(n_times, -1), n * n_draws
@@ -64,11 +62,11 @@ def log_likelihood(
     series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
     nodes, weights = interpolation(eigenvalues)
     at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
-    # Series beyond the last are as that one, and not read.
+    # Further series are copies of the last, and not read.
     weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
     filters = Filters(at_nodes, weights, with_slopes, n_threads)
     d_gain = np.zeros_like(filters.gain) if with_slopes else filters.gain
-    d_log = np.zeros_like(filters.spread) if with_slopes else filters.spread
+    d_log = np.zeros_like(filters.variance) if with_slopes else filters.variance
 
     def of(block: int) -> tuple[float, np.ndarray, np.ndarray]:
         own = lanes(block)
@@ -77,7 +75,7 @@ def log_likelihood(
         part[:, :count] = flat[:, own]
         d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
-            *series.transitions, series.readout(block), filters.gain[..., own], filters.spread[:, own], part,
+            *series.transitions, series.readout(block), filters.gain[..., own], filters.variance[:, own], part,
             count, with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
         )  # fmt: skip
         return float(value[:count].sum()), d_phi, d_h
@@ -85,7 +83,7 @@ def log_likelihood(
     results = list(ordered_map(of, range(series.n_blocks), n_threads))
     value = -sum(result[0] for result in results) / n_draws - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
-        return Evidence(float(value), np.zeros(0))
+        return TimeLikelihood(float(value), np.zeros(0))
     d_gain[..., size:] = d_log[:, size:] = 0.0
     by_filters = filters.back(d_gain, d_log)
     d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)
@@ -93,20 +91,20 @@ def log_likelihood(
     variances = _by_variances(series, by_readout) + _by_variances(at_nodes, by_filters.readouts)
     slope = [*(variances * np.array([model.shared, model.own])).T.ravel(), model.noise * by_filters.noise]
     slope += _inner(model, steps, d_phi, by_filters.stationary)
-    return Evidence(float(value), -np.array(slope) / n_draws)
+    return TimeLikelihood(float(value), -np.array(slope) / n_draws)
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
-    """Derivatives in variances shared and own of all parts, (2, p), from those in readouts of series, (d, n).
+    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d, n).
 
-    By h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
+    They use h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
     """
     size = series.eigenvalues.size
     half = 0.5 * (series.space.readouts @ by_readout) / np.maximum(series.scales[:, :size], 1e-150)
     return np.array([half @ series.eigenvalues, half @ series.own])
 
 
-def _inner(model: Separable, steps: Steps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
+def _inner(model: Separable, steps: TimeSteps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
     """Derivatives in logarithms of what the kernels themselves are trained in."""
     gradient, end = [], 0
     for kernel in model.kernels:

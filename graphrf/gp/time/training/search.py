@@ -16,15 +16,14 @@ from scipy.linalg import cho_solve, cholesky
 
 from graphrf.gp.model.notices import schwarz_factor
 from graphrf.gp.model.progress import Step
-from graphrf.gp.time.covariance import GridCovariance, Part, Sensors, Separable
+from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
-from graphrf.gp.time.kernels import ConstantTime, MaternTime, PeriodicTime, TimeKernel
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import Complete, maximised, training_rows
-from graphrf.gp.time.training.habits import with_habits
-from graphrf.gp.time.training.learned import learned
+from graphrf.gp.time.training.ascent import CompleteGrid, maximised, training_rows
+from graphrf.gp.time.training.learned import Learned, learned
 from graphrf.gp.time.training.likelihood import log_parameters
+from graphrf.gp.time.training.own_variance import inflate_own_variance
 from graphrf.kernels.kernel import Kernel
 
 _ROUNDS = 15  # of expectation maximisation at most
@@ -43,13 +42,11 @@ class Trained(NamedTuple):
     kernel: Kernel
     log_marginal_likelihood: float  # of the training times; with gaps the mean over imputations
     converged: bool
-    share: float  # of the empirical covariance of sensors
-    bend: float  # of the covariance of what sensors have of their own, see `Sensors`
-    empirical: np.ndarray | None
+    learned: Learned | None  # where the covariance of sensors is learned
     log_factor: float  # log Bayes factor of the graph against sensors that are all equally alike
 
 
-class Task(NamedTuple):
+class TrainingGrid(NamedTuple):
     """The data of training: a grid without its mean, and C for each kernel."""
 
     y: np.ndarray
@@ -60,60 +57,46 @@ class Task(NamedTuple):
     n_threads: int
     step: Step | None = None  # called once for each evaluation of a likelihood
 
-    def rows(self, chosen: np.ndarray) -> Task:
+    def rows(self, chosen: np.ndarray) -> TrainingGrid:
         return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
 
 
-def automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
-    """Levels, profiles of day and week where the times can show them, and Matern processes from slow to quick."""
-    span = float(times[-1] - times[0])
-    step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
-    kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]
-    if span >= 48 and step <= 6:
-        kernels.append((PeriodicTime(24.0, decay=20 * 24.0, harmonics=min(6, int(12 / step))), 0.2, 0.1))
-    if span >= 3 * 168 and step <= 24:
-        kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
-    kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
-    kernels.append((MaternTime(10 * step), 0.1, 0.05))
-    kernels.append((MaternTime(4 * step, nu=1.5), 0.05, 0.05))
-    kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
-    return tuple(Part(kernel, shared * variance, own * variance) for kernel, shared, own in kernels)
-
-
-def train(task: Task, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False) -> Trained:
+def train(
+    data: TrainingGrid, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False
+) -> Trained:
     """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of sensors."""
-    seen = task.rows(np.flatnonzero(task.mask.any(axis=1)))
+    seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
-    near, share, bend, matrix = seen.blocks(kernel), 0.0, 0.0, None
+    near, result = seen.blocks(kernel), None
     factor = _log_factor(_Blocks(model, seen), near, len(kernels) > 1)
-    learned_from = [Sensors.of(near)]
-    if learn and seen.times.size >= 100:  # fewer have little on the covariance of sensors
-        found = learned(
-            model, near, seen.times, seen.y, seen.mask, prior, max_train, task.seed, task.n_threads, task.step
+    sensors = [Sensors.of(near)]
+    if learn and seen.times.size >= 100:  # fewer hardly determine the covariance of sensors
+        result = learned(
+            model, near, seen.times, seen.y, seen.mask, prior, max_train, data.seed, data.n_threads, data.step
         )
-        model, share, bend, value = found.model, found.share, found.bend, found.log_marginal_likelihood
-        if share > 0:
-            matrix = found.matrix
-            learned_from = [Sensors.of((1.0 - share) * near + share * half, bend) for half in found.halves]
-    model = with_habits(model, learned_from, seen.times, seen.y, seen.mask)
-    return Trained(model, kernel, value, converged, share, bend, matrix, factor)
+        model, value = result.model, result.log_marginal_likelihood
+        result = result if result.weight > 0 else None
+        if result is not None:
+            sensors = [result.sensors(near, half) for half in result.halves]
+    model = inflate_own_variance(model, sensors, seen.times, seen.y, seen.mask)
+    return Trained(model, kernel, value, converged, result, factor)
 
 
-def log_density(task: Task, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
-    """The log density of some readings, of which `task` has a transform, after a short training on few of them.
+def log_density(data: TrainingGrid, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
+    """The log density of readings transformed in `data`, up to a constant, after a short training.
 
-    `log_slopes` (T, n) are logarithms of the derivatives of that transform. A constant is left out.
+    `log_slopes` (T, n) are logarithms of the derivatives of the transform.
     """
-    chosen = np.flatnonzero(task.mask.any(axis=1))
-    seen, one = task.rows(chosen), kernels[len(kernels) // 2 :][:1]
+    chosen = np.flatnonzero(data.mask.any(axis=1))
+    seen, one = data.rows(chosen), kernels[len(kernels) // 2 :][:1]
     model, kernel, _, _ = _by_turns(seen, start, one, _COMPARED, log_parameters(start))
     changed = sum(float(slopes.sum()) for _, _, slopes in _cells(seen._replace(y=log_slopes[chosen])))
     return _Blocks(model, seen).log_likelihood(seen.blocks(kernel)) + changed
 
 
 def _by_turns(
-    seen: Task, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
+    seen: TrainingGrid, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
     """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged."""
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
@@ -126,7 +109,7 @@ def _by_turns(
         # The same random numbers each time, so that the rounds have a fixed point.
         grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
         most = 80 if whole else _MORE_STEPS
-        complete = Complete.of(sensors, small.times, grid)
+        complete = CompleteGrid.of(sensors, small.times, grid)
         model, value, converged = maximised(model, [complete], prior, most, small.n_threads, small.step)
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
@@ -148,10 +131,10 @@ def _moved(before: Separable, after: Separable) -> float:
 class _Blocks:
     """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it is."""
 
-    def __init__(self, model: Separable, task: Task) -> None:
-        self._step = task.step
+    def __init__(self, model: Separable, data: TrainingGrid) -> None:
+        self._step = data.step
         self._blocks: list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray, np.ndarray]] = []
-        for times, sensor, y in _cells(task):
+        for times, sensor, y in _cells(data):
             along = [part.kernel.covariance(times[:, None] - times) for part in model.parts]
             shared = np.tensordot(model.shared, along, axes=1)
             own = np.tensordot(model.own, along, axes=1) * (sensor[:, None] == sensor)
@@ -167,41 +150,41 @@ class _Blocks:
         if self._step is not None:
             self._step()
         total = 0.0
-        for pairs, shared, own, y in self._blocks:
+        for pairs, shared, each, y in self._blocks:
             try:
-                root = cholesky(shared * matrix[pairs] + own, lower=True)
+                root = cholesky(shared * matrix[pairs] + each, lower=True)
             except np.linalg.LinAlgError:
                 return -np.inf
             total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
         return total
 
 
-def _best_kernel(model: Separable, task: Task, kernels: list[Kernel]) -> Kernel:
+def _best_kernel(model: Separable, data: TrainingGrid, kernels: list[Kernel]) -> Kernel:
     """The graph kernel under which blocks of observed values have the largest likelihood."""
-    blocks = _Blocks(model, task)
-    return max(kernels, key=lambda kernel: blocks.log_likelihood(task.blocks(kernel)))
+    blocks = _Blocks(model, data)
+    return max(kernels, key=lambda kernel: blocks.log_likelihood(data.blocks(kernel)))
 
 
 def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
-    """The log Bayes factor of C = `near` against sensors of which any two have the same correlation.
+    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's approximation.
 
-    By Schwarz's approximation: a kernel that was `chosen` has a shape and a lengthscale, the other a correlation.
+    A kernel that was `chosen` has a shape and a lengthscale, the alternative one correlation.
     """
     n = len(near)
     variance = float(np.trace(near)) / n
-    alike = (variance * ((1.0 - own) * np.eye(n) + own) for own in _CORRELATIONS)
+    alike = (variance * ((1.0 - each) * np.eye(n) + each) for each in _CORRELATIONS)
     others = max(blocks.log_likelihood(matrix) for matrix in alike)
     return schwarz_factor(blocks.log_likelihood(near), others, 1 if chosen else -1, blocks.n_values)
 
 
-def _cells(task: Task) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spread."""
-    per_time = max(1.0, float(task.mask.sum(axis=1).mean()))
-    length = int(np.clip(_BLOCK_CELLS // per_time, 1, task.times.size))
-    count = int(np.clip(task.times.size // length, 1, 5))
-    for first in np.linspace(0, task.times.size - length, count).astype(int):
-        row, sensor = np.nonzero(task.mask[first : first + length])
+def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spaced."""
+    per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
+    length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
+    count = int(np.clip(data.times.size // length, 1, 5))
+    for first in np.linspace(0, data.times.size - length, count).astype(int):
+        row, sensor = np.nonzero(data.mask[first : first + length])
         if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors
             chosen = np.linspace(0, row.size - 1, 2 * _BLOCK_CELLS).astype(int)
             row, sensor = row[chosen], sensor[chosen]
-        yield task.times[first + row], sensor, task.y[first + row, sensor]
+        yield data.times[first + row], sensor, data.y[first + row, sensor]

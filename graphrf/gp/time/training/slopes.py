@@ -49,8 +49,8 @@ def _pulled(dv, dg, h, v, gain, minus, phi, high, stationary, rows, mixed, d_phi
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def gains_back(  # type: ignore[no-untyped-def]
-    phi, which, low, high, stationary, h, covariances, gain, spread, d_gain, d_log, n_series, d_phi, d_stationary,
-    d_h, d_noise,
+    phi, which, low, high, stationary, h, covariances, gain, variance, d_gain, d_log, n_series, d_phi,
+    d_stationary, d_h, d_noise,
 ):  # fmt: skip
     """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S.
 
@@ -65,27 +65,27 @@ def gains_back(  # type: ignore[no-untyped-def]
     by_phi = np.zeros((phi.shape[0], d, widest, WIDTH))
     by_stationary = np.zeros((d, widest, WIDTH))
     still = np.zeros((d, d))  # no step leads to the first time
-    for t in range(spread.shape[0] - 1, -1, -1):
+    for t in range(variance.shape[0] - 1, -1, -1):
         times(dv, gain[t], du)
         slope = dot(gain[t], du, 1.0)
         store(ds, (0,), slope)
         store(change, (0,), dot(gain[t], d_gain[t], 1.0))
         for m in range(WIDTH):
-            ds[0, m] += (d_log[t, m] - change[0, m]) / spread[t, m]
+            ds[0, m] += (d_log[t, m] - change[0, m]) / variance[t, m]
             d_noise[m] += ds[0, m]
             for i in range(d):
-                du[i, m] = d_gain[t, i, m] / spread[t, m] - 2.0 * du[i, m]
+                du[i, m] = d_gain[t, i, m] / variance[t, m] - 2.0 * du[i, m]
         for i in range(d):
             store(du, (i,), fma(load(h, (i,)), load(ds, (0,)), load(du, (i,))))
         times(covariances[t], du, change)
-        s = load(spread, (t,))
+        s = load(variance, (t,))
         for i in range(d):
             u = fma(load(gain, (t, i)), s, 0.0)
             slope = fma(u, load(ds, (0,)), load(change, (i,)))
             store(d_h, (i,), fma(1.0, slope, load(d_h, (i,))))
             store(du, (i,), fma(0.5, load(du, (i,)), 0.0))
         w, before = which[t], max(t - 1, 0)
-        s = load(spread, (before,))
+        s = load(variance, (before,))
         for i in range(d):
             each = load(gain, (before, i))
             store(across, (i,), fma(each, s, 0.0))
@@ -103,7 +103,7 @@ def gains_back(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def likelihood(  # type: ignore[no-untyped-def]
-    phi, which, low, high, h, gain, spread, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
+    phi, which, low, high, h, gain, variance, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
 ):
     """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8), without its constant.
 
@@ -123,7 +123,7 @@ def likelihood(  # type: ignore[no-untyped-def]
         means[u] = x
         store(error, (u,), fma(1.0, load(y, (t,)), dot(h, x[:, 0], -1.0)))
         for m in range(WIDTH):
-            value[m] += 0.5 * (np.log(spread[t, m]) + error[u, m] ** 2 / spread[t, m])
+            value[m] += 0.5 * (np.log(variance[t, m]) + error[u, m] ** 2 / variance[t, m])
         e = load(error, (u,))
         for i in range(d):
             store(x, (i, 0), fma(load(gain, (t, i)), e, load(x, (i, 0))))
@@ -136,7 +136,7 @@ def likelihood(  # type: ignore[no-untyped-def]
     for t in range(n_times - 1, -1, -1):
         store(minus_de, (0,), dot(gain[t], dz[:, 0], -1.0))
         for m in range(WIDTH):
-            scaled = error[t, m] / spread[t, m]
+            scaled = error[t, m] / variance[t, m]
             minus_de[0, m] -= scaled
             d_log[t, m] = 0.5 * (1.0 - error[t, m] * scaled)
         e, less = load(error, (t,)), load(minus_de, (0,))

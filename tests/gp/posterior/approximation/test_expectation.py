@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.stats import norm
 
 import graphrf as grf
@@ -102,28 +101,6 @@ def exactly(monkeypatch):
     monkeypatch.setattr(expectation, "_ROUNDS", 500)
 
 
-@pytest.mark.parametrize("likelihood", KNOWN, ids=named)
-def test_densities_sum_to_one_with_the_stated_mean_and_variance(likelihood):
-    f = 0.4
-    if isinstance(likelihood, StudentT | Gamma):
-        low, high = (-np.inf, np.inf) if isinstance(likelihood, StudentT) else (0.0, np.inf)
-
-        def moment(power):
-            return quad(lambda y: y**power * np.exp(likelihood.log_density(y, f)), low, high, limit=500)[0]
-
-        moments = [moment(0), moment(1), moment(2)]
-    else:
-        values = np.arange(2.0 if isinstance(likelihood, Binomial) else 400.0)
-        y = np.stack([values, np.ones_like(values)]) if isinstance(likelihood, Binomial) else values
-        p = np.exp(likelihood.log_density(y, np.full(values.size, f)))
-        moments = [p.sum(), p @ values, p @ values**2]
-    variance = moments[2] - moments[1] ** 2
-    stated = likelihood.mean(np.array(f)), likelihood.variance(np.array(f))
-    np.testing.assert_allclose([moments[0], moments[1], variance], [1.0, *stated], rtol=2e-4)
-    draws = likelihood.sample(np.full(100_000, f), np.random.default_rng(1))
-    np.testing.assert_allclose(draws.mean(), stated[0], atol=6 * (stated[1] / 1e5) ** 0.5)
-
-
 def single(likelihood, y, offset=0.3):
     """One observation of one node."""
     trials = np.array([1.0]) if type(likelihood) is Binomial else None
@@ -216,7 +193,7 @@ def test_the_sparse_precision_gives_the_dense_approximation(likelihood):
     np.testing.assert_allclose(sparse.normal.variance, dense.normal.variance, rtol=1e-6)
 
 
-@pytest.mark.parametrize("likelihood", KNOWN, ids=named)
+@pytest.mark.parametrize("likelihood", [Poisson(), StudentT(0.3, 3.0)], ids=named)
 def test_products_give_the_dense_approximation(likelihood):
     """Variances by 20,000 draws have standard errors of 1 %."""
     problem = Problem(likelihood)

@@ -137,19 +137,6 @@ def test_two_classes_are_the_logistic_approximation():
     )
 
 
-def test_repeated_labels_at_a_node_are_labels_of_equal_nodes(problem):
-    matrix, _, counts = problem
-    totals = counts.sum(axis=1).astype(int)
-    copies = np.repeat(np.arange(M), totals)
-    single = np.concatenate([np.repeat(np.eye(C), row.astype(int), axis=0) for row in counts])
-    joined, split = evidence(matrix, counts, BIAS), evidence(matrix[np.ix_(copies, copies)], single, BIAS)
-    np.testing.assert_allclose(joined.value, split.value, rtol=1e-9)
-    np.testing.assert_allclose(joined.mode.latent[copies], split.mode.latent, atol=1e-6)
-    folded = np.zeros((M, M))
-    np.add.at(folded, np.ix_(copies, copies), split.slope)
-    np.testing.assert_allclose(joined.slope, folded, atol=1e-6)
-
-
 def test_a_step_that_leads_downhill_is_solved_more_closely(monkeypatch):
     """As rounding in conjugate gradients makes of it where K is large: the mode is reached all the same."""
     rng = np.random.default_rng(5)

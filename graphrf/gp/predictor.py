@@ -1,0 +1,487 @@
+"""What a fitted regressor on a graph predicts: means, deviations, quantiles, probabilities and draws."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager
+from typing import Any, Self, cast
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.blas import linear_algebra
+from graphrf._base.memory import needs_memory, require_memory
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
+from graphrf.gp.model.estimator import NodeEstimator
+from graphrf.gp.model.mean_function import MeanFunction
+from graphrf.gp.model.notices import warn_of_skewed_means
+from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.problem import refuse_counts
+from graphrf.gp.model.progress import node_bar
+from graphrf.gp.model.responses import checked_responses
+from graphrf.gp.model.settings import checked_targets
+from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
+from graphrf.gp.posterior.condition import FittedModel
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
+from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
+from graphrf.graph.alignment import Rows, observed_rows, rows_of
+from graphrf.kernels.kernel import Kernel
+from graphrf.operators.series.apply import kernel_block
+
+_LESS_MEMORY = (
+    "observe or ask for fewer nodes at a time, "
+    "pass hyperparameters='mode', or on roads and meshes method='precision'"
+)
+_LESS_EXACT = ", numerics=Numerics(std_method='sampled') or fewer nodes take less"
+
+
+class NodePredictor(NodeEstimator):
+    """Predictions at nodes from the posterior that `fit` computed."""
+
+    numerics: Numerics
+    progress: bool
+    method_: str
+    solver_: str
+    seed_: int
+    n_points_: int
+    n_observed_nodes_: int
+    output_scale_: float
+    mean_variance_: float
+    kernel_: Kernel
+    likelihood_: Likelihood
+    noise_: Any
+    _posterior: Posterior | PrecisionPosterior | MixturePosterior
+    _fitted: FittedModel
+    _mean_function: MeanFunction
+
+    @needs_memory(_LESS_MEMORY)
+    def predict(
+        self,
+        nodes: Any = None,
+        return_std: bool | str = False,
+        return_cov: bool = False,
+        *,
+        x: Any = None,
+        quantiles: Any = None,
+        latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
+        """The posterior mean, and on request standard deviations or covariances of the noise-free function.
+
+        With a likelihood other than the Gaussian: the mean of the expected observation at exposure 1 (rate,
+        probability of success in one trial), over the posterior of f.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+        return_std : bool or "observation"
+            True: standard deviations of f, or with another likelihood those of the expected observation, the
+            uncertainty of the rate or probability. "observation": of a new observation, noise included.
+        return_cov : bool
+            The joint covariance of f at the nodes, at most 5,000 distinct ones.
+        x : array_like, shape (q,) or (q, b), or data frame, optional
+            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are already
+            known. The columns of a data frame are matched by name.
+        quantiles : sequence of float, optional
+            Levels such as (0.025, 0.5, 0.975): quantiles of f, or of the expected observation, are returned
+            instead of mean and standard deviations.
+        latent : bool
+            With a likelihood other than the Gaussian: mean, standard deviations, covariance or quantiles of the
+            latent function (log rate, log odds), including the constant and trend.
+        as_frame : bool
+            Return a pandas data frame with a row for each node, by name, and the columns "mean" and "std", or the
+            levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and so on.
+
+        Returns
+        -------
+        mean : ndarray, shape (q,) or (q, p)
+        std : ndarray, shape of `mean`
+            All outputs have the same, unless predictions are averaged over hyperparameters.
+        cov : ndarray, shape (q, q)
+            The same for all outputs; if predictions are averaged, the mean over outputs.
+        quantiles : ndarray, shape (q, levels)
+
+        Notes
+        -----
+        Cost for each of `n_points_` sets of hyperparameters: one product with F for the means of all nodes; for
+        standard deviations (`Numerics.std_method`) with Cholesky m^3 / 6 multiply-adds once, and m^2 / 2 and a
+        product with K for each node that is not observed; with conjugate gradients a solve for each node. Memory:
+        blocks of about 64 MB; m^2 numbers for observed nodes with Cholesky; 3 N x 16 numbers for draws.
+        """
+        if checks.flag("as_frame", as_frame):
+            answer = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
+            return self._frame(nodes, columns_of(answer, return_std, return_cov, quantiles))
+        self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).predict(
+                nodes, return_std, return_cov, quantiles=quantiles, latent=latent
+            )
+        response = self._is_response(return_std, return_cov, quantiles, latent)
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        if quantiles is not None or response:
+            return self._predict_marginals(distinct, return_std, quantiles, response, inverse)
+        if return_cov:
+            return self._predict_jointly(distinct, inverse)
+        with self._bar(distinct.size, return_std) as bar, self._linear_algebra():
+            if not return_std:
+                return self._shaped(self._posterior.means(distinct, bar)[inverse])
+            mean = self._posterior.means(distinct)[inverse]
+            variance = self._variances(distinct, bar)[inverse]
+        if return_std == "observation":
+            variance = variance + self._posterior.noise
+        return self._shaped(mean), self._shaped(deviations_like(mean, variance))
+
+    def _is_response(self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool) -> bool:
+        """True for predictions of the expected observation, and not of f; raises unless they can be made."""
+        check_deviations(return_std, return_cov)
+        if quantiles is not None:
+            checked_levels(quantiles, return_std, return_cov)
+        latent = checks.flag("latent", latent)
+        if not hasattr(self, "likelihood_"):
+            if return_std == "observation" and np.ndim(self.noise_):
+                raise checks.value_error(
+                    "return_std",
+                    "= 'observation' needs one noise variance, but `noise` has one for each observation: add that "
+                    "of the new observation to the square of `return_std=True`",
+                )
+            return False
+        if latent and return_std == "observation":
+            raise checks.value_error(
+                "return_std", "= 'observation' is not of the latent function: set latent=False"
+            )
+        if return_cov and not latent:
+            raise checks.value_error(
+                "return_cov", "is of the latent function with this likelihood: set latent=True"
+            )
+        return not latent
+
+    def _predict_jointly(self, distinct: np.ndarray, inverse: np.ndarray) -> Any:
+        """Means and the covariance of f."""
+        self._check_joint(distinct.size)
+        require_memory(
+            8.0 * (inverse.size**2 + distinct.size * (3 * distinct.size + self.n_observed_nodes_)),
+            f"the joint covariance of {inverse.size} nodes",
+            "ask for fewer",
+        )
+        with self._linear_algebra():
+            mean = self._posterior.means(distinct)[inverse]
+            covariance = self._posterior.covariances(distinct)
+        return self._shaped(mean), covariance[np.ix_(inverse, inverse)]
+
+    def _bar(self, n_nodes: int, deviations: Any = True) -> Any:
+        """A bar of predicted nodes; of all nodes where deviations are sampled."""
+        if not deviations:
+            return node_bar(n_nodes, 1, self.progress)
+        if not self._exact_deviations(n_nodes):
+            return node_bar(self.graph.n_nodes, self.n_points_, self.progress)
+        return node_bar(
+            n_nodes, self.n_points_, self.progress, way_out=_LESS_EXACT if self.method_ != "precision" else "",
+            expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
+        )  # fmt: skip
+
+    def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
+        """Variances of f at distinct nodes, exact or sampled."""
+        if self._exact_deviations(distinct.size):
+            return self._posterior.variances(distinct, bar)
+        return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[distinct]
+
+    def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
+        """The distribution of f at distinct nodes, for one output."""
+        posterior, likelihood = self._posterior, self._fitted.likelihood
+        if not isinstance(posterior, MixturePosterior):
+            mean = posterior.means(nodes)[:, 0]
+            return Marginals(mean, self._variances(nodes, bar).reshape(mean.shape), likelihood)
+        rng = None if self._exact_deviations(nodes.size) else np.random.default_rng([self.seed_, 2])
+        laws = posterior.laws(nodes, rng, bar)
+        parts = [
+            Marginals(mean[:, 0], variance.reshape(-1), point.likelihood)
+            for (_, mean, variance), point in zip(laws, self._fitted.points, strict=True)
+        ]
+        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+
+    def _predict_marginals(
+        self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
+    ) -> Any:
+        """Predictions from the distribution of f at each node alone: of f, or of the expected observation."""
+        levels = None if quantiles is None else checked_levels(quantiles)
+        if levels is not None and not self._fitted.single:
+            raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
+        with self._bar(distinct.size) as bar, self._linear_algebra():
+            law = self._marginals(distinct, bar)
+        if levels is not None:
+            if not response:
+                return law.quantiles(levels)[inverse]
+            return self.likelihood_.mean(law.quantiles(levels, self.likelihood_))[inverse]
+        mean, variance = law.response()
+        if self.likelihood_.log_link:
+            names = [self.graph.nodes[node] for node in distinct.tolist()]
+            warn_of_skewed_means(names, mean, self.likelihood_.mean(law.centre))
+        if not return_std:
+            return mean[inverse]
+        if return_std == "observation":
+            variance = variance + law.observation_variance()
+        return mean[inverse], np.sqrt(variance)[inverse]
+
+    @needs_memory(_LESS_MEMORY)
+    def probability(
+        self,
+        nodes: Any = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        x: Any = None,
+        latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
+        """The probability that f, or the expected observation, exceeds a threshold (exceedance), or is below one.
+
+        Examples
+        --------
+        >>> import graphrf as grf
+        >>> line = grf.from_edges(range(4), range(1, 5))
+        >>> known = {"kernel": grf.Diffusion(1.0), "output_scale": 1.0, "noise": 0.01, "optimize": False}
+        >>> gp = grf.GraphGPRegressor(line, **known)
+        >>> gp.fit([0, 4], [2.0, -2.0]).probability([0, 2, 4], above=0.0).round(2)
+        array([1. , 0.5, 0. ])
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+        above, below : float
+            The threshold; with both, the probability of what is between.
+        x
+            Covariates, as in `predict`.
+        latent : bool
+            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the expected
+            observation at exposure 1 (rate, probability).
+        as_frame : bool
+            As in `predict`, with the column "probability".
+
+        Returns
+        -------
+        ndarray, shape (q,)
+
+        Raises
+        ------
+        ValueError
+            Without a threshold, or for several outputs.
+
+        Notes
+        -----
+        Exact for the normal distribution of f, or the mixture of them. Cost: that of standard deviations.
+        """
+        self._check_fitted()
+        low, high = checked_bounds(above, below)
+        if x is not None:
+            return self._with_covariates(nodes, x).probability(
+                nodes, above=above, below=below, latent=latent, as_frame=as_frame
+            )
+        if not self._fitted.single:
+            raise checks.value_error("above", "is for one output; fit outputs one at a time")
+        like = self.likelihood_ if self._is_response(False, False, None, latent) else None
+        if like is not None:
+            low, high = sorted(map(like.latent_at, (low, high)))
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        with self._bar(distinct.size) as bar, self._linear_algebra():
+            result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
+        return self._frame(nodes, {"probability": result}) if checks.flag("as_frame", as_frame) else result
+
+    @needs_memory(_LESS_MEMORY)
+    def sample(
+        self,
+        nodes: Any = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+        *,
+        x: Any = None,
+        observations: bool = False,
+    ) -> np.ndarray:
+        """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes three.
+
+        With a likelihood other than the Gaussian these are draws of the latent function. A draw is one function on
+        the whole graph, fixed by the seed and its number, whatever the nodes. Thompson sampling chooses b nodes to
+        observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`; default all
+            The first argument: `sample(3)` is one draw at node 3, `sample(n_samples=3)` three draws at all nodes.
+        n_samples : int
+        seed : int in [0, 2^63), optional
+            None draws one.
+        x
+            Covariates, as in `predict`.
+        observations : bool
+            New observations at these nodes (at exposure 1, of one trial), given each draw of f, in place of f.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
+
+        Warns
+        -----
+        SolverWarning
+            If conjugate gradients stop before their tolerance; `posterior_draws` bounds the effect on draws.
+
+        Notes
+        -----
+        By Matheron's rule (Wilson et al. 2021): a draw from the prior, conditioned by a solve; exact for the
+        covariance in use, to the tolerance of the solve. Cost of a draw: m^2 multiply-adds by Cholesky, and by the
+        series three products with F, by features one. Memory: the result, and 8 N p numbers for each of 16 draws.
+        """
+        self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).sample(nodes, n_samples, seed, observations=observations)
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        with self._linear_algebra():
+            draws, parts = joint_draws(self._posterior, distinct, inverse, n_samples, rng)
+        if checks.flag("observations", observations):
+            draws = self._observed(draws, rng.spawn(1)[0], parts)
+        return self._shaped(draws, axis=2)
+
+    def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
+        """Observations in place of draws of f, one for each node; `parts` has the point of each draw."""
+        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
+        if hasattr(self, "likelihood_"):
+            models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
+            for number, draw in zip(own.tolist(), draws, strict=True):
+                draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
+            return draws
+        if np.ndim(self.noise_):
+            raise checks.value_error(
+                "observations", "need one noise variance, but `noise` has one for each observation"
+            )
+        noises = [self.noise_] if parts is None else [point.noise for point in self._fitted.points]
+        for number, draw in zip(own.tolist(), draws, strict=True):
+            draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
+        return draws
+
+    @needs_memory(_LESS_MEMORY)
+    def log_density(
+        self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
+    ) -> np.ndarray:
+        """Log predictive densities (for counts, probabilities) of single observations at nodes.
+
+        Their negative mean over held-out observations is the log score: the smaller, the better the predictions.
+
+        Parameters
+        ----------
+        nodes, y, exposure, trials
+            See `fit`.
+        x
+            Covariates, as in `predict`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Notes
+        -----
+        The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
+        largest values; with normal noise, the density of the normal distribution with the mean and variance of
+        `predict(return_std="observation")`.
+        """
+        self._check_fitted()
+        if x is not None:
+            return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
+        positions, y, rows = self._observed_rows(nodes, y)
+        exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
+        if hasattr(self, "likelihood_"):
+            values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
+            distinct, inverse = np.unique(positions, return_inverse=True)
+            with self._linear_algebra():
+                law = self._marginals(distinct)
+            return law.at(inverse).log_density(values, offset)
+        refuse_counts(exposure, trials)
+        given, single = checked_targets(y, positions.size)
+        mean, std = self.predict(positions, return_std="observation")
+        z = (given[:, 0] if single else given) - mean
+        return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+    def _observed_rows(self, nodes: Any, y: Any) -> tuple[np.ndarray, Any, Rows]:
+        """Positions of nodes, what was observed there, and the rows of these."""
+        if y is not None:
+            super()._queried(nodes)  # whose column must be that of `fit`
+        positions, y, rows = observed_rows(self.graph, nodes, y)
+        return self.graph.positions(positions), y, rows
+
+    @needs_memory(_LESS_MEMORY)
+    def prior_covariance(self, nodes: Any = None) -> np.ndarray:
+        """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
+
+        Parameters
+        ----------
+        nodes : nodes, as in `fit`, at most 5,000 distinct ones; default all
+
+        Returns
+        -------
+        ndarray, shape (q, q)
+        """
+        self._check_fitted()
+        positions = self.graph.positions(super()._queried(nodes))
+        self._check_joint(np.unique(positions).size)
+        block = kernel_block(self.graph, self.kernel_, positions, positions)
+        return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
+
+    def _with_covariates(self, nodes: Any, x: Any) -> Self:
+        """A copy of the regressor, with covariates of these nodes."""
+        positions = super()._queried(nodes)
+        other, before = copy.copy(self), self._fitted.covariates
+        rows = rows_of(self.graph, nodes, positions)
+        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x, rows))
+        if before is not None:
+            known = before.known.copy()
+            known[positions] = True
+            other._fitted = self._fitted._replace(covariates=before._replace(known=known))
+        return other
+
+    def _queried(self, nodes: Any) -> np.ndarray:
+        """The positions of nodes, once their covariates are known."""
+        positions = super()._queried(nodes)
+        if self._fitted.covariates is not None:
+            unknown = positions[~self._fitted.covariates.known[positions]]
+            if unknown.size:
+                raise checks.value_error(
+                    "x",
+                    f"must be given: `fit` was given no covariates of {np.unique(unknown).size} of these nodes, "
+                    f"such as node {self.graph.nodes[unknown[0]]!r}; pass a row for each node, or ask for "
+                    "observed nodes only",
+                )
+        return positions
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _check_joint(self, n: int) -> None:
+        if n > LARGEST_JOINT:
+            raise checks.value_error(
+                "nodes",
+                f"must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got {n}: ask "
+                "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit",
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+    def _linear_algebra(self) -> AbstractContextManager[None]:
+        return linear_algebra(self.n_observed_nodes_, self.numerics.n_threads)
+
+    def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
+        """Without the axis of outputs where y had none."""
+        return np.take(array, 0, axis=axis) if self._fitted.single else array
+
+    def _exact_deviations(self, n_nodes: int) -> bool:
+        """True if deviations at so many nodes are exact ones."""
+        if self.numerics.std_method != "auto":
+            return self.numerics.std_method == "exact"
+        if n_nodes <= 64:  # about as many solves by conjugate gradients as draws would take
+            return True
+        return self.solver_ == "cholesky" and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
+
+    def _asked(self, n_nodes: int) -> tuple[str, int, int, int]:
+        """The arguments on which the costs of deviations at so many nodes depend."""
+        return self.method_, n_nodes, self.n_observed_nodes_, self.n_points_

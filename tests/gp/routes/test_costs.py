@@ -1,0 +1,110 @@
+"""Costs of products, factors and solves decide between series and features, solvers and deviations."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp.routes import costs
+from graphrf.gp.routes.costs import (
+    choose_deviations,
+    choose_method,
+    choose_solver,
+    deviation_products,
+    factored_precision,
+    is_thick,
+    solve_products,
+)
+from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError
+
+
+@pytest.fixture(scope="module")
+def ring():
+    nodes = np.arange(200_000)
+    return grf.from_edges(nodes, np.roll(nodes, -1))
+
+
+def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(ring, monkeypatch):
+    # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many observed nodes
+    even = (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4  # at which walks cost a quarter
+    assert choose_method(ring, int(0.9 * even), 1_000) == "series"  # within the budget
+    monkeypatch.setattr(costs, "SERIES_BUDGET", 1e9)
+    assert choose_method(ring, int(0.9 * even), 1_000) == "features"
+    assert choose_method(ring, int(1.1 * even), 1_000) == "series"
+
+
+def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
+    monkeypatch.setattr(costs, "_QUICKLY_ORDERED", 500)
+    monkeypatch.setattr(costs, "SERIES_BUDGET", 2e8)
+    ends = np.random.default_rng(0).integers(0, 2_000, (2, 8_000))
+    scattered = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=2_000)
+    narrow = grf.from_edges(np.arange(8_000), np.roll(np.arange(8_000), -1))
+    assert narrow.adjacency.nnz >= scattered.adjacency.nnz  # the products cost as much
+    assert (is_thick(scattered), is_thick(narrow)) == (True, False)
+    assert choose_method(scattered, 100, 100) == "features"
+    assert choose_method(narrow, 100, 100) == "series"
+    assert choose_method(scattered, 40, 40) == "series"
+    monkeypatch.setattr(costs, "_QUICKLY_ORDERED", 2_000)
+    assert not is_thick(scattered)  # it takes no time to see what a factor costs
+
+
+def test_deviations_are_exact_while_their_columns_are_affordable(ring):
+    assert choose_deviations(ring, "series", 2_000, 10_000, 1) == "exact"
+    assert choose_deviations(ring, "series", 4_000, 10_000, 1) == "sampled"
+    # several sets of hyperparameters have columns each, and share prior variances where few nodes were observed
+    assert choose_deviations(ring, "series", 2_000, 10_000, 9) == "sampled"
+    assert choose_deviations(ring, "series", 2_000, 100, 9) == "exact"
+    # deviations of predictors by sampled rows take the columns of the series, too
+    assert choose_deviations(ring, "features", 2_000, 100, 1) == "exact"
+    assert choose_deviations(ring, "features", 2_000, 100, 9) == "sampled"
+    assert choose_deviations(ring, "precision", 4_000, 100, 9) == "exact"
+
+
+def test_solvers_and_costs_beyond_a_size(ring, karate):
+    assert choose_solver(ring, "series", 1_000) == "cholesky"
+    assert choose_solver(ring, "series", 4_000) == "cg"
+    assert choose_solver(ring, "features", 2_000) == "cholesky"
+    assert choose_solver(ring, "features", 7_001) == "cg"
+    assert [solve_products(karate, n) / karate.adjacency.nnz for n in (10, 1_000)] == [400, 5_000]
+    columns = [deviation_products(graph) / graph.adjacency.nnz / 40 for graph in (karate, ring)]
+    assert columns == [34, 3 * 64]  # one for each node, or three products for each draw
+
+
+# -- factors ----------------------------------------------------------------------------------------
+
+KERNELS = [(grf.Matern(nu=nu), ("lengthscale",)) for nu in (1.0, 2.0, 3.0)]
+
+
+def test_an_order_of_elimination_is_not_found_to_see_that_a_factor_fits(monkeypatch):
+    graph = grf.load_graph(nx.grid_2d_graph(30, 30))
+    found = []
+    of = Elimination.of
+    monkeypatch.setattr(Elimination, "of", lambda *given: found.append(1) or of(*given))
+    precision, kept = factored_precision(graph, KERNELS, 1)
+    assert (len(found), kept) == (1, KERNELS)
+    first = precision.own_elimination.n_entries
+    # with room for three factors of 3.3 times the first one the others have to be ordered
+    monkeypatch.setattr(costs, "numbers_there", lambda: 5.0 * first)
+    assert factored_precision(graph, KERNELS, 1)[1] == KERNELS
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(("n_points", "count"), [(1, 3), (8, 9)])
+def test_kernels_are_kept_whose_factors_fit_beside_each_other(n_points, count, monkeypatch):
+    graph = grf.load_graph(nx.grid_2d_graph(20, 20))
+    entries = factored_precision(graph, KERNELS, 1)[0].own_elimination.n_entries
+    monkeypatch.setattr(costs, "numbers_there", lambda: 0.5 * count * entries)
+    assert factored_precision(graph, KERNELS, n_points)[1] == KERNELS[:1]
+    monkeypatch.setattr(costs, "numbers_there", lambda: 0.49 * count * entries)
+    with pytest.raises(FactorTooLargeError, match=f"no room for {count} sparse factors .* Matern.*; use method="):
+        factored_precision(graph, KERNELS, n_points)
+
+
+def test_an_elimination_without_room_is_one_kernel_less(monkeypatch):
+    graph = grf.load_graph(nx.grid_2d_graph(20, 20))
+    monkeypatch.setattr("graphrf.operators.sparse.ordering.numbers_there", lambda: 100.0)
+    monkeypatch.setattr(costs, "numbers_there", lambda: 1e12)
+    with pytest.raises(FactorTooLargeError, match=r"numbers: graphs with hubs .* hyperparameters='mode'"):
+        factored_precision(graph, KERNELS, 1)

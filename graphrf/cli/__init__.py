@@ -10,6 +10,7 @@ import typer
 
 from graphrf._base.version import __version__
 from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
+from graphrf.cli.demo import command as demo
 from graphrf.cli.options.commands import Group, add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
@@ -39,6 +40,7 @@ def _options(
     """Options before the command's name."""
 
 
+add_command(app, demo.demo, demo.EXAMPLES)
 add_command(app, datasets.datasets, datasets.EXAMPLES)
 add_command(app, features.features, features.EXAMPLES)
 add_command(app, gram.gram, gram.EXAMPLES)

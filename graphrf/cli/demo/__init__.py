@@ -1,0 +1,1 @@
+"""The demo: examples on generated data, their report, and the table of errors of samplers."""

@@ -6,8 +6,8 @@ from graphrf.cli.options.output import aligned, echo
 
 EXAMPLES = ("graphrf datasets", "graphrf datasets cora")
 _LEGEND = """
-For tables, nodes counts rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to be
-downloaded when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.
+For tables, nodes counts rows. found: built in, in the folder GRAPHRF_DATA_DIR, in the cache, or to
+fetch when loaded. `graphrf datasets NAME` shows a card, graphrf.datasets.load(NAME) loads it.
 """
 
 
@@ -22,11 +22,11 @@ def datasets(name: str | None = None) -> None:
         (
             entry.name,
             entry.kind,
-            entry.found,
             f"{entry.n_nodes or entry.n_rows:,}",
             "-" if entry.n_edges is None else f"{entry.n_edges:,}",
+            entry.found,
             entry.licence,
         )
         for entry in catalog()
     ]
-    echo(aligned(("name", "kind", "found", "nodes", "edges", "licence"), rows, right=(3, 4)) + _LEGEND)
+    echo(aligned(("name", "kind", "nodes", "edges", "found", "licence"), rows, right=(2, 3)) + _LEGEND)

@@ -80,7 +80,7 @@ def test_datasets_shows_a_card():
 def test_unknown_card_is_exit_code_2():
     result = invoke("datasets", "coro")
     assert result.exit_code == 2
-    names = "`NAME` must be one of what `graphrf datasets` lists"
+    names = "`NAME` must be one of the names that `graphrf datasets` lists"
     assert result.stderr == f"graphrf: {names}, got 'coro'; did you mean 'cora'?\n"
 
 

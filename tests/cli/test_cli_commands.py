@@ -81,7 +81,7 @@ def numbers(cells: list[str]) -> np.ndarray:
             lambda: grf.RandomWalks(32, grf.sampling.Truncated(6)),
         ),
         (
-            "--sampler walks --lengths auto --kernel matern --smoothness 2 --lengthscale 1.5",
+            "--sampler walks --lengths auto --kernel matern --nu 2 --lengthscale 1.5",
             lambda: grf.RandomWalks(32, grf.sampling.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
         ),
         ("--laplacian combinatorial", lambda: grf.CompressedPowers(laplacian="combinatorial")),
@@ -282,7 +282,7 @@ def test_classify_is_the_classifier(place):
 
 
 def test_the_sparse_precision_is_asked_for_by_method(place):
-    options = "--kernel matern --smoothness 1 --method precision --seed 1"
+    options = "--kernel matern --nu 1 --method precision --seed 1"
     assert json.loads(run(f"classify roads.csv classes.csv {options} --json"))["method"] == "precision"
     run(f"fit roads.csv observed.csv -o m.npz {options}")
     assert grf.GraphGPRegressor.load("m.npz").method_ == "precision"
@@ -454,7 +454,7 @@ def test_the_shell_warns_of_weights_as_python_does_in_words_of_its_own(place, ti
         warnings.simplefilter("always")
         result = CliRunner().invoke(app, ["pagerank", "w.csv", *options.split()])
     assert result.exit_code == 0
-    with plain_messages():
+    with plain_messages({"weight": "--weight", "weight_is": "--weight-is"}):
         lines = [warnings.formatwarning(str(each.message), UserWarning, "file.py", 3) for each in caught]
     assert "".join(lines) == said
 

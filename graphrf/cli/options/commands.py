@@ -88,7 +88,7 @@ def add_command(app: typer.Typer, run: Callable[..., None], examples: Sequence[s
             add(parameter.name, parameter.default, hint)
 
     def command(**values: Any) -> None:
-        with plain_messages(names):
+        with plain_messages({**NAMES, **names}):
             gathered = {
                 name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
                 for name, group in groups.items()
@@ -124,6 +124,15 @@ def _info(name: str, option: Option) -> Any:
         *option.flags.split(), metavar=option.metavar, help=option.help, hidden=not option.help,
         rich_help_panel=option.panel, autocompletion=_completed_words(words) if words else None,
     )  # fmt: skip
+
+
+# Options of any command by the library's names of the same arguments, for messages that refer to other commands.
+NAMES = {
+    known: _shown(name, option)
+    for name, option in OPTIONS.items()
+    if "." not in name
+    for known in (name, *option.python.split())
+}
 
 
 def _completed_words(words: Sequence[str]) -> Callable[[str], list[str]]:

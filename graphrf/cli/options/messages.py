@@ -32,7 +32,7 @@ _PHRASES = {
     "Truncated(max_length)": "--lengths truncated",
     "graph.to_undirected()": "--undirected",
     "graphrf.pagerank(graph)": "--method power",
-    "graphrf.datasets.names()": "those of `graphrf datasets`",
+    "graphrf.datasets.names()": "the names that `graphrf datasets` lists",
     ", or state it as `prior`": "",
     "GraphGPRegressor.save": "`graphrf fit`",
     "GraphTimeGPRegressor.save": "`graphrf fit --time`",
@@ -40,8 +40,14 @@ _PHRASES = {
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
 }  # fmt: skip
-# An object with its settings, which stays as it is; an argument in backticks; an argument with its value.
-_ARGUMENTS = re.compile(r"\b[A-Z]\w*\([^()]*\)|`(\w+)`|\b(\w+)=(?:'([\w-]+)'|(True|False)\b)")
+# An object with its settings, which stays as it is; an argument in backticks, with its value, or by itself.
+_ARGUMENTS = re.compile(
+    r"\b[A-Z]\w*\([^()]*\)|`(\w+)`|\b(\w+)=(?:'([\w-]+)'|(True|False)\b)|(?<![\w.-])([a-z]+_[a-z]+)(?![\w=(])"
+)
+# A remark on a method that no command calls, in parentheses or behind a semicolon or a question.
+_PYTHON_ONLY = re.compile(
+    r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)\([^()]*\)[^();]*\)?"
+)
 _OPPOSITES = {"--directed": "--undirected", "--optimize": "--no-optimize", "--weight": "--unweighted"}
 # A terminal obeys these characters, also in the name of a node.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -113,9 +119,11 @@ def in_options(text: str, names: Mapping[str, str]) -> str:
     """A message of the library in the words of the command line."""
 
     def option(found: re.Match[str]) -> str:
-        quoted, name, word, truth = found.groups()
+        quoted, name, word, truth, alone = found.groups()
         if quoted:
             return f"`{names.get(quoted, quoted)}`"
+        if alone:
+            return names.get(alone, alone)
         flag = names.get(name or "", "")
         if not flag.startswith("--"):
             return shortened(found[0])
@@ -123,7 +131,7 @@ def in_options(text: str, names: Mapping[str, str]) -> str:
             return f"{flag} {word}"
         return flag if truth == "True" else _OPPOSITES.get(flag, found[0])
 
-    text = named(text)
+    text = _PYTHON_ONLY.sub("", named(text))
     for phrase, here in _PHRASES.items():
         text = text.replace(phrase, here)
     return _ARGUMENTS.sub(option, text)

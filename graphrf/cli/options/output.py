@@ -135,13 +135,14 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
     return [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
 
 
-def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table for people: the first `left` columns begin in line, the others end in line."""
+def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None) -> str:
+    """A table for people, with the columns `right` aligned to the right; by default all but the first."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    right = range(1, len(titles)) if right is None else right
     lines = []
     for row in (titles, *rows):
         cells = [
-            cell.ljust(width) if number < left else cell.rjust(width)
+            cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
@@ -154,4 +155,4 @@ def facts_table(title: str, facts: Mapping[str, Any]) -> str:
         (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
         for name, value in facts.items()
     ]
-    return aligned((title, ""), rows, left=2)
+    return aligned((title, ""), rows, right=())

@@ -138,6 +138,14 @@ BAD = [
     ("fit roads.csv seen.csv -o m.npz --node-column speed --target-column speed", "must be different columns"),
     ("fit roads.csv seen.csv -o m.npz --method magic", "`--method` must be one of"),
     ("fit roads.csv seen.csv -o m.npz --noise -1", "`--noise` must be"),
+    ("fit roads.csv seen.csv -o m.npz --likelihood possion", "got 'possion'; did you mean 'poisson'?"),
+    (
+        "fit roads.csv seen.csv -o m.npz --covariates heigt",
+        "`--covariates` must be a column of seen.csv, got 'heigt'",
+    ),
+    ("fit roads.csv seen.csv -o m.npz --exposure speed", "`--exposure`"),
+    ("predict m0.npz --covariates seen.csv --nodes a", "`--nodes` and `--covariates` exclude each other"),
+    ("predict m0.npz --covariates nowhere.csv", "`--covariates` must be a file"),
     ("fit roads.csv seen.csv -o seen.csv", "`-o` must end in .npz"),
     ("classify roads.csv same.csv", "labels of at least two classes"),
     # models

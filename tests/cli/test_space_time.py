@@ -49,7 +49,6 @@ def place(tmp_path, monkeypatch):
         "zoned.csv": wide([f"{date}+02:00" for date in DATES]),
         "long.csv": table([["when", "node", "speed"], *lines]),
         "times.csv": "time\n2024-05-06 03:30\n2024-05-06T20:00\n",
-        "falls.csv": wide(DATES[::-1]),
         "mixed.csv": wide([*DATES[:15], 15]),
         "zones.csv": wide([*(f"{date}+02:00" for date in DATES[:15]), DATES[15]]),
         "when.csv": wide([*DATES[:15], "noon"]),
@@ -158,7 +157,6 @@ def through(place) -> bytes:
     ("line", "message"),
     [
         ("fit roads.csv wide.csv --time day -o m.npz", "`--time` must be a column of wide.csv, got 'day'"),
-        ("fit roads.csv falls.csv --time date -o m.npz", "`--time` must increase"),
         ("fit roads.csv mixed.csv --time date -o m.npz", "mixed.csv, line 17: the time is a number"),
         ("fit roads.csv zones.csv --time date -o m.npz", "of one time zone"),
         ("fit roads.csv when.csv --time date -o m.npz", "line 17: a time must be a number of hours, or a date"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,9 @@ def fit(
 
     from graphrf.gp import GraphGPRegressor, Numerics
 
+    numerics = Numerics(n_threads=threads)
+    if max_train is not None:
+        numerics = dataclasses.replace(numerics, max_train=max_train)
     gp = GraphGPRegressor(
         loaded.graph,
         kernel=kernel,
@@ -95,7 +99,7 @@ def fit(
         output_scale=output_scale,
         optimize=optimize,
         seed=seed,
-        numerics=Numerics(n_threads=threads, **({} if max_train is None else {"max_train": max_train})),
+        numerics=numerics,
         progress=talking.progress,
     ).fit(found.positions, found.targets, x=x, **factors)
     # Progress bars and threads are not the next run's.

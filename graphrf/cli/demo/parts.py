@@ -110,7 +110,7 @@ def roads(seed: int) -> Part:
         "A Gaussian process on the road network predicts the speed at every junction, with an interval. It is "
         "compared with 40 more sensors that it did not see. The baseline predicts the mean speed everywhere.",
         {
-            **_errors(*noisy, readings[120:], " km/h"),
+            **_errors(noisy[0], noisy[1], readings[120:], " km/h"),
             "RMSE of the baseline": f"{baseline:.3g} km/h",
             "sensors used, held out": "120, 40",
         },

@@ -19,7 +19,7 @@ the sum is, which one worker hands out. Dask's own time is that of a product wit
 measured time for each task more than there. Speed and latency of the network are assumptions. Features come in
 some 16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
 
-Mapped: a ring with random edges, five edges a node, written in chunks by `write_graph`, opened, and walked from
+Mapped: a ring with random edges, five edges a node, saved, opened, and walked from
 100,000 nodes by two workers, and by one process with the same arrays in memory.
 """
 
@@ -46,7 +46,6 @@ THREADS = 2
 WALKS = grf.RandomWalks(16)
 KERNEL = grf.Diffusion(2.0)
 FAN_IN = 8  # parts of a sum that are joined in one task
-CHUNK = 1_000_000  # edges
 MAPPED_NODES = 100_000
 LEAST_LIMIT = 500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
 
@@ -291,16 +290,10 @@ def left_workers(client: Client) -> int:
 # -- mapped graphs -----------------------------------------------------------------------------------
 
 
-def random_edges(n_nodes: int, edges: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def ring_with_random_edges(n_nodes: int, n_edges: int) -> grf.Graph:
     """A ring, so that no node is isolated, and random edges."""
-    for start in range(0, n_nodes, CHUNK):
-        nodes = np.arange(start, min(start + CHUNK, n_nodes))
-        yield nodes, (nodes + 1) % n_nodes
-    edges -= n_nodes
-    for start in range(0, edges, CHUNK):
-        rng = np.random.default_rng([2, start])
-        sources, targets = rng.integers(0, n_nodes, (2, min(CHUNK, edges - start)))
-        yield sources, targets
+    ring, random = np.arange(n_nodes), np.random.default_rng(2).integers(0, n_nodes, (2, n_edges - n_nodes))
+    return grf.from_edges(np.r_[ring, random[0]], np.r_[(ring + 1) % n_nodes, random[1]], n_nodes=n_nodes)
 
 
 def mapped(edges: int, rounds: int) -> None:
@@ -308,7 +301,7 @@ def mapped(edges: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "graph"
         started = time.perf_counter()
-        grf.write_graph(folder, lambda: random_edges(n_nodes, edges), n_nodes=n_nodes)
+        ring_with_random_edges(n_nodes, edges).save(folder)
         print(f"\nwritten in {time.perf_counter() - started:.1f} s")
         graph = grf.open_graph(folder, verify=False)
         size = graph.adjacency.indptr.nbytes + graph.adjacency.indices.nbytes + graph.degrees.nbytes
@@ -355,7 +348,7 @@ def main() -> None:
         mapped(options.edges, options.rounds)
         return
     with cluster(THREADS) as client:
-        rates = overhead(client, random_graph(options.nodes, 4 * options.nodes), options.rounds)
+        rates = overhead(client, ring_with_random_edges(options.nodes, 4 * options.nodes), options.rounds)
     if options.paper:
         verify_bytes(min(options.nodes, 200_000))
         on_paper(rates)

@@ -215,7 +215,7 @@ def million(deviations: bool) -> None:
     (some, std), seconds, _ = clocked(gp.predict, asked, return_std=True)
     z = np.std((truth[asked] - some) / std)
     print(f"deviations at 20,000 nodes by draws: {seconds:.0f} s, spread of z {z:.2f}", flush=True)
-    gp.set_params(deviations="exact")
+    gp.set_params(numerics__std_method="exact")
     (_, exact), seconds, _ = clocked(gp.predict, asked[:256], return_std=True)
     off = std[:256] / exact - 1
     print(

@@ -55,18 +55,18 @@ def compared(side: int, nu: float) -> str:
     y = field[nodes] / variance**0.5 + NOISE**0.5 * rng.standard_normal(nodes.size)
     some = rng.choice(n, LOOKED_AT, replace=False)
 
-    def made(method: str, **settings: Any) -> grf.GraphGPRegressor:
+    def made(method: str, **numerics: Any) -> grf.GraphGPRegressor:
         return grf.GraphGPRegressor(
             graph, kernel=kernel, method=method, optimize=False, noise=NOISE, output_scale=1 / variance,
-            mean="zero", numerics=grf.gp.Numerics(normalize=False, n_threads=1), seed=0, **settings,
+            mean="zero", numerics=grf.gp.Numerics(normalize=False, n_threads=1, **numerics), seed=0,
         )  # fmt: skip
 
     seconds, found = [], {}
     for method in ("precision", "series"):
-        gp = made(method, deviations="sampled" if method == "series" and n > 2_500 else "auto")
+        gp = made(method, std_method="sampled" if method == "series" and n > 2_500 else "auto")
         seconds += [timed(lambda: gp.fit(nodes, y))[1], timed(lambda: gp.predict(return_std=True))[1]]  # noqa: B023
         found[method] = gp.predict(some, return_std=True)
-    right = made("series", deviations="exact", tol=1e-12).fit(nodes, y).predict(some, return_std=True)
+    right = made("series", std_method="exact", tol=1e-12).fit(nodes, y).predict(some, return_std=True)
     errors = [np.abs(own - other).max() for own, other in zip(found["precision"], right, strict=True)]
     precision = SparsePrecision(graph, kernel)
     layers, entries = precision.n_nodes // n, precision.own_elimination.n_entries

@@ -29,7 +29,7 @@ PARTS = (
     "from graphrf.euclidean import FourierFeatures",
     "from graphrf.euclidean import PerformerAttention",
     "import graphrf.distributed",
-    "import graphrf.transforms",
+    "import graphrf.pyg",
     "import graphrf.plot",
 )
 # Timed from outside, the start of Python among it: seconds that pass, and those of the processor.

@@ -20,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from importlib import import_module as need
 from itertools import islice, product
@@ -317,6 +318,13 @@ FIXED: dict[str, Any] = {"kernel": grf.Diffusion(3.0), "optimize": False, "noise
 COMPRESSED: dict[str, Any] = {"method": "features", "sampler": BOTH["powers"]}
 
 
+def regressor(**options: Any) -> grf.GraphGPRegressor:
+    """A regressor on the grid; arguments of `Numerics` go there."""
+    inner = {field.name for field in fields(grf.gp.Numerics)} & set(options)
+    numerics = grf.gp.Numerics(**{name: options.pop(name) for name in inner})
+    return grf.GraphGPRegressor(GRID, seed=4, numerics=numerics, **options)
+
+
 def answers(gp: Any) -> list[Any]:
     """What a fitted regressor has learned, and what it predicts."""
     learned = of(gp, "output_scale_ noise_ mean_ trend_ log_marginal_likelihood_ mean_variance_ truncation_error_")
@@ -349,20 +357,18 @@ def answers(gp: Any) -> list[Any]:
         "not normalized": {"normalize": False},
         "combinatorial": {"kernel": grf.Diffusion(2.0, laplacian="combinatorial")},
         "fixed": FIXED,
-        "cg": {**FIXED, "solver": "cg", "deviations": "sampled"},
+        "cg": {**FIXED, "solver": "cg", "std_method": "sampled"},
         "cg walks": {**FIXED, **COMPRESSED, "solver": "cg"},
     },
 )
 def regression(options: dict[str, Any]) -> Any:
-    return answers(grf.GraphGPRegressor(GRID, seed=4, **options).fit(NODES, SIGNAL[NODES]))
+    return answers(regressor(**options).fit(NODES, SIGNAL[NODES]))
 
 
 @setting("regression saved", {"series": {}, "walks": COMPRESSED})
 def regression_saved(options: dict[str, Any]) -> Any:
     nodes = np.r_[NODES, NODES[:9]]  # of two outputs, with repeated nodes
-    gp = grf.GraphGPRegressor(GRID, seed=4, **FIXED, **options).fit(
-        nodes, np.stack([SIGNAL, -(SIGNAL**2)], 1)[nodes]
-    )
+    gp = regressor(**FIXED, **options).fit(nodes, np.stack([SIGNAL, -(SIGNAL**2)], 1)[nodes])
     with TemporaryDirectory() as folder:
         gp.save(f"{folder}/gp.npz")
         return answers(gp), answers(grf.GraphGPRegressor.load(f"{folder}/gp.npz"))
@@ -558,7 +564,7 @@ def transform(case: tuple[str, list[Any], dict[str, Any]]) -> Any:
     tensor, edges = need("torch").from_numpy, WEIGHTED.adjacency.tocoo()
     ends, weights = tensor(np.stack(edges.coords).astype(np.int64)), tensor(edges.data)
     data = need("torch_geometric.data").Data(edge_index=ends, edge_weight=weights, num_nodes=150)
-    return getattr(need("graphrf.transforms"), case[0])(*case[1], **case[2])(data).to_dict()
+    return getattr(need("graphrf.pyg"), case[0])(*case[1], **case[2])(data).to_dict()
 
 
 @setting("graphs of files")

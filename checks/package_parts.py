@@ -140,7 +140,7 @@ def attention() -> None:
 
 def pyg_transform() -> None:
     """The return probabilities of a triangle's nodes are found on its data object."""
-    AddReturnProbabilities = importlib.import_module("graphrf.transforms").AddReturnProbabilities
+    AddReturnProbabilities = importlib.import_module("graphrf.pyg").AddReturnProbabilities
     import torch
     from torch_geometric.data import Data
 

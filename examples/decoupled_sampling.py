@@ -28,7 +28,7 @@ from scipy.stats import spearmanr
 
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.gp.divergences import gaussian_kl, gaussian_w2
-from graphrf.euclidean.gp.moments import Moments, decoupled_moments, exact_moments, weight_space_moments
+from graphrf.euclidean.gp.moments import ProcessMoments, decoupled_moments, exact_moments, weight_space_moments
 from graphrf.euclidean.gp.pathwise import FunctionDraws, decoupled_draws, weight_space_draws
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
@@ -126,7 +126,7 @@ def make_features(method: str, columns: int, problem: Problem, seed: int) -> Any
     return QuadratureFeatures(n_nodes, lengthscale=problem.lengthscale, n_threads=1).fit(problem.x)
 
 
-def law(approach: str, features: Any, problem: Problem) -> Moments:
+def law(approach: str, features: Any, problem: Problem) -> ProcessMoments:
     """The exact mean and covariance of the draws."""
     x, y, x_new, _ = problem
     if approach == "weights":
@@ -143,13 +143,13 @@ def draws(approach: str, features: Any, problem: Problem, n_samples: int, seed: 
     )
 
 
-def empirical(values: np.ndarray) -> Moments:
+def empirical(values: np.ndarray) -> ProcessMoments:
     """Mean and covariance of draws, one a row."""
-    return Moments(values.mean(axis=0), np.cov(values.T))
+    return ProcessMoments(values.mean(axis=0), np.cov(values.T))
 
 
 def measure(
-    approach: str, features: Any, problem: Problem, exact: Moments, samples: int, seed: int
+    approach: str, features: Any, problem: Problem, exact: ProcessMoments, samples: int, seed: int
 ) -> dict[str, float]:
     """Distances of the draws' law to the exact posterior."""
     drawn = law(approach, features, problem)
@@ -201,7 +201,7 @@ def run_panel(
     return cells, floor
 
 
-def exact_draws(exact: Moments, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+def exact_draws(exact: ProcessMoments, n_samples: int, rng: np.random.Generator) -> np.ndarray:
     """Draws by a root of the covariance, the conventional way."""
     values, vectors = np.linalg.eigh(exact.covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))

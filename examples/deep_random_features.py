@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from graphrf import datasets
 from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
-from graphrf.euclidean.gp.weight_space import PrimalPosterior, Sums, block_sums, evidence_by_sums
+from graphrf.euclidean.gp.weight_space import FeatureSums, PrimalPosterior, block_sums, evidence_by_sums
 from graphrf.euclidean.modules import FourierModule
 from graphrf.plot import COLOURS
 
@@ -144,9 +144,9 @@ class Expansion:
         values = [layer.values(x, each) for layer, each in zip(self.hidden, weights, strict=True)]
         return self.last(torch.cat([x, *values], -1))
 
-    def _sums(self, weights: list[Tensor]) -> Sums:
+    def _sums(self, weights: list[Tensor]) -> FeatureSums:
         gram, cross = block_sums(self._features(self._x, weights), self._sides)
-        return Sums(gram, cross, self._sides.T @ self._sides, len(self._x))
+        return FeatureSums(gram, cross, self._sides.T @ self._sides, len(self._x))
 
 
 class SparseSpectrum:

@@ -21,13 +21,13 @@ from _options import add_figure_option
 from decoupled_sampling import APPROACHES, KERNEL, Problem, draws, exact_draws, law, make_features, make_problem
 
 from graphrf.euclidean.gp.divergences import gaussian_w2
-from graphrf.euclidean.gp.moments import Moments, exact_moments
+from graphrf.euclidean.gp.moments import ProcessMoments, exact_moments
 from graphrf.plot import COLOURS
 
 LENGTHSCALE, OBSERVATIONS, POINTS = 1 / 16, 64, 256
 
 
-def draw(problem: Problem, exact: Moments, kinds: dict[str, np.ndarray], path: str) -> None:
+def draw(problem: Problem, exact: ProcessMoments, kinds: dict[str, np.ndarray], path: str) -> None:
     """A panel for each kind of draws, over the exact 95 % band."""
     x = problem.x_new[:, 0]
     deviation = 1.96 * np.sqrt(exact.covariance.diagonal())

@@ -34,7 +34,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 import graphrf as grf
 from graphrf.plot import COLOURS
-from graphrf.transforms import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
+from graphrf.pyg import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
 
 WALK_LENGTH = 16
 # The settings that are tried. A learned vector starts with entries of a standard deviation in SCALES.

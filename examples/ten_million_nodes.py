@@ -1,6 +1,6 @@
 """Ten million nodes and forty million edges on two cores: features, a Gaussian process and PageRank of a part.
 
-A random graph is written to disk in chunks of edges, and opened without reading it. Then
+A random graph is saved to disk, and opened without reading it. Then
 
 - 32 walks from each of 1,000 nodes make their features for every kernel;
 - a Gaussian process is trained on noisy values at these nodes, by sampled rows, and predicts values and standard
@@ -27,16 +27,13 @@ import numpy as np
 import graphrf as grf
 from graphrf.pagerank import local_pagerank
 
-CHUNK = 2_000_000
 OBSERVED, PREDICTED, WITH_DEVIATIONS = 1_000, 10_000, 100
 
 
-def edges(n_nodes: int, n_edges: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of nodes drawn at random, the same in every pass, in chunks."""
-    for number, start in enumerate(range(0, n_edges, CHUNK)):
-        rng = np.random.default_rng([0, number])
-        ends = rng.integers(0, n_nodes, (2, min(CHUNK, n_edges - start)))
-        yield tuple(ends[:, ends[0] != ends[1]])
+def random_graph(n_nodes: int, n_edges: int) -> grf.Graph:
+    """A graph of pairs of nodes drawn at random."""
+    ends = np.random.default_rng(0).integers(0, n_nodes, (2, n_edges), dtype=np.uint32)
+    return grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=n_nodes)
 
 
 def neighbourhood(graph: grf.Graph, centre: int, size: int) -> np.ndarray:
@@ -69,8 +66,8 @@ def main() -> None:
 def run(n_nodes: int, folder: Path) -> None:
     """All steps on a graph of so many nodes, four times as many edges, that is written to `folder`."""
     n_edges = 4 * n_nodes
-    with told(f"write {n_nodes:,} nodes and about {n_edges:,} edges"):
-        grf.write_graph(folder, lambda: edges(n_nodes, n_edges), n_nodes=n_nodes)
+    with told(f"make and save {n_nodes:,} nodes and about {n_edges:,} edges"):
+        random_graph(n_nodes, n_edges).save(folder)
     with told("open them"):
         graph = grf.open_graph(folder, verify=False)
     rng = np.random.default_rng(1)

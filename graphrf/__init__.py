@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from graphrf.graph.builders import from_mesh as from_mesh
     from graphrf.graph.builders import from_points as from_points
     from graphrf.graph.disk.mapped import open_graph as open_graph
-    from graphrf.graph.disk.mapped import write_graph as write_graph
     from graphrf.graph.graph import Graph as Graph
     from graphrf.graph.loaders import load_graph as load_graph
     from graphrf.kernels.areal import BYM2 as BYM2
@@ -57,7 +56,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "graph.graph": "Graph",
         "graph.builders": "from_edges from_mesh from_points",
         "graph.loaders": "load_graph",
-        "graph.disk.mapped": "open_graph write_graph",
+        "graph.disk.mapped": "open_graph",
         "kernels.areal": "BYM2 CAR ICAR",
         "kernels.named": "Diffusion Leroux Matern RegularizedLaplacian",
         "operators.series.apply": "apply_kernel apply_root kernel_block",

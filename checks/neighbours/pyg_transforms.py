@@ -1,4 +1,4 @@
-"""The conventions of PyTorch Geometric's transforms, asked of those in `graphrf.transforms`.
+"""The conventions of PyTorch Geometric's transforms, asked of those in `graphrf.pyg`.
 
 Needs the extra `pyg`.
 
@@ -25,7 +25,7 @@ import pytest
 import torch
 
 import graphrf as grf
-from graphrf.transforms import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
+from graphrf.pyg import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch_geometric 2.8 on torch 2.13: torch.jit.script is deprecated

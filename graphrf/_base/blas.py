@@ -27,7 +27,7 @@ def _blas_libraries() -> list[Any]:
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Give a library so many threads, whichever thread asks."""
+    """Set the number of threads of a library, for all calling threads."""
     # With threadpoolctl 3.8 only the first thread that sets a number of OpenBLAS can; others do nothing, silently.
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)
@@ -48,7 +48,7 @@ class _BlasLimits:
     def limit(self, number: int) -> Iterator[None]:
         """See `blas_threads`."""
         ticket = threading.get_ident(), number
-        # With OpenMP every thread has a number of its own, which nobody else need be asked about.
+        # With OpenMP the number is local to each thread.
         own = [(library, library.num_threads) for library in _blas_libraries() if _is_own(library)]
         with self._lock:
             if not self._asked:
@@ -95,7 +95,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_threads(number: int) -> AbstractContextManager[None]:
-    """A context in which numpy's and scipy's BLAS has so many threads.
+    """A context in which numpy's and scipy's BLAS uses the given number of threads.
 
     The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
     the least number holds, and the last to leave restores what the first found; each restoring what it found would

@@ -24,7 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
-# Of the representation that Python gives to objects without one of their own.
+# Part of the default representation of Python objects.
 _ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)
 
 

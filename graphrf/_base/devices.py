@@ -1,4 +1,4 @@
-"""Which engine runs on which device: checks at the door, and torch imported only where it is needed."""
+"""Engines and devices: checks of arguments, and torch imported only where it is needed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
 
 
 def _at_hand(torch: Any, device: Any) -> str:
-    """The devices to take instead; where a CUDA device was asked for, how many this torch sees."""
+    """Advice on other devices; for a CUDA device with the number that torch sees."""
     n_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = "'cpu' or 'cuda'" if n_cuda else "'cpu'"
     if not str(device).startswith("cuda"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Inline, since notebooks drop sheets of style; in the page's own colours, to be read on white and on black.
+# Inline, since notebooks drop style sheets; in the colours of the page, readable on white and on black.
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 # Above the table and no caption, which would be broken to the table's width.
 _TITLE = "font-weight:bold;padding:0.2em 0"

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
-# What to do where a file is too large; the command line, which has no such arguments, says something else.
+# Remedy where a file is too large; the command line has no such arguments and another remedy.
 MORE_MEMORY = (
     "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a scipy.sparse matrix"
 )
@@ -31,11 +31,11 @@ _CGROUP_FILES = {
 
 
 class NoRoomError(MemoryError):
-    """A call takes more memory than there is; the message says how much, and what to do instead."""
+    """A call needs more memory than is available; the message has the amount and a remedy."""
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take of the machine, its control groups and its own limits.
+    """Bytes that this process can still take of the machine, its control groups and its limits.
 
     None if nothing says so.
     """
@@ -128,7 +128,7 @@ def _control_groups() -> Iterator[int | None]:
         own |= dict.fromkeys({*controllers.split(",")} & {*own}, path)
     for controller, path in own.items():
         group = PurePosixPath(path.lstrip("/"))
-        # A container that has a tree of its own still sees the path outside of it: what is not there says nothing.
+        # A container with a separate tree still sees the path outside of it: missing files set no limit.
         for place in {group, *group.parents, PurePosixPath()}:
             yield _left(_CGROUP_FOLDER / controller / place, *_CGROUP_FILES[controller])
 

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's own code."""
+"""Warnings that point at the line of the user's code."""
 
 from __future__ import annotations
 

@@ -62,32 +62,39 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
               f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
 
-    independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the
-    logarithms of the classes' shares among the labels. The posterior is Laplace's approximation
-    (`graphrf.gp.posterior.approximation.softmax`).
-    Hyperparameters maximise its marginal likelihood on at most `max_train` labelled nodes; the posterior uses all
-    labels.
+    independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the log
+    frequencies of the classes. The posterior is Laplace's approximation; hyperparameters maximise its marginal
+    likelihood on at most `max_train` labelled nodes.
+
+    Examples
+    --------
+    >>> import numpy as np, graphrf as grf
+    >>> graph = grf.datasets.load("generated-grid").graph
+    >>> columns = np.arange(900) % 30
+    >>> labels = np.array(["left", "middle", "right"])[columns // 10]
+    >>> nodes = np.random.default_rng(0).choice(900, 60, replace=False)
+    >>> gp = grf.GraphGPClassifier(graph, seed=0).fit(nodes, labels[nodes])
+    >>> gp.predict_proba([0, 15]).shape
+    (2, 3)
+    >>> bool(np.mean(gp.predict() == labels) > 0.9)
+    True
 
     Parameters
     ----------
     graph : Graph
         Undirected, N nodes. Shared, never copied.
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
-        A name means the kernel with its default smoothness; its lengthscale is trained. A `Kernel` is the starting
-        point of training (with `optimize=False`, it is used unchanged).
+        A name stands for its default smoothness; a `Kernel` is the starting point of training.
     method : {"auto", "series", "precision", "features"}
-        "series": the exact K, by sparse products. "precision": the same, by solves with a sparse Cholesky factor
-        of K^-1, for `Matern` with nu, and `RegularizedLaplacian` with power, 1/2, 1, 3/2, 2, 5/2, 3 or 4.
-        "features": Phi Phi^T of a single set of sampled rows, for labelled and queried nodes alike.
-        "auto": as in `GraphGPRegressor`, and also "features" if there is no factor and the prior variances of all
-        N nodes, 40 N nnz(W) multiply-adds with the series, cost more than 5e10.
+        "series": the exact K, by sparse products. "precision": the same by a sparse Cholesky factor of K^-1, for
+        `Matern` and `RegularizedLaplacian`. "features": Phi Phi^T of sampled rows. "auto": as in
+        `GraphGPRegressor`, and "features" where the prior variances of all nodes would cost more than 5e10
+        multiply-adds.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        For "features". Default: compressed powers of 64 to 512 entries, as many as training can afford, with more
-        steps and entries as long as the likelihood increases.
+        For "features". Default: compressed powers of 64 to 512 entries, chosen by the likelihood.
     normalize : bool
-        Whether K is scaled to variance 1 at every node, K_ij / sqrt(K_ii K_jj), so that `output_scale` is the
-        variance of every latent function everywhere. Unlike the normalisation of `GraphGPRegressor`, this removes
-        the dependence of variances on degrees under the normalized Laplacian.
+        Whether K is scaled to variance 1 at every node, so that `output_scale` is the variance of latent
+        functions.
     output_scale : float, optional
         Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
@@ -99,7 +106,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3 operations per
         step.
     seed : int in [0, 2^63), optional
-        Seed of features, training subset and integration points; None draws one, which `seed_` records.
+        None draws one, which `seed_` records.
     n_threads : int, optional
         Number of threads. Default: the cores that the process may use.
     progress : bool
@@ -119,38 +126,18 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     method_ : str
         The method that was used.
     sampler_ : the sampler of the posterior, or None
-    converged_ : bool
-        Whether training and the search for the mode reached their tolerances.
-    residual_ : float
-        Relative norm of the gradient of the log posterior in f at the mode.
+    converged_, residual_ : bool, float
+        Of training and the search for the mode.
     seed_ : int
     n_observations_, n_observed_nodes_ : int
 
     Notes
     -----
-    Repeated labels at a node are repeated observations and may disagree. Isolated nodes and components without
-    labels have the class frequencies as probabilities at the mode, and probabilities closer to uniform if
-    integrated.
-
-    Laplace's approximation underestimates the means of latent functions with large variance, and integrated
-    probabilities are too cautious: on citation graphs, the mode is better calibrated. If labels are noisy, and the
-    output scale therefore small, integrated probabilities are better. `examples/node_classification.py` compares
-    both with other methods.
+    Repeated labels at a node may disagree. Isolated nodes and components without labels have the class
+    frequencies. The mode is better calibrated where labels are certain, as on citation graphs, and the integral
+    where they are noisy (`examples/node_classification.py`).
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
-
-    Examples
-    --------
-    >>> import numpy as np, graphrf as grf
-    >>> graph = grf.datasets.load("generated-grid").graph
-    >>> columns = np.arange(900) % 30
-    >>> labels = np.array(["left", "middle", "right"])[columns // 10]
-    >>> nodes = np.random.default_rng(0).choice(900, 60, replace=False)
-    >>> gp = grf.GraphGPClassifier(graph, seed=0).fit(nodes, labels[nodes])
-    >>> gp.predict_proba([0, 15]).shape
-    (2, 3)
-    >>> bool(np.mean(gp.predict() == labels) > 0.9)
-    True
     """
 
     class_bias_: np.ndarray

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from graphrf.graph.builders import from_mesh as from_mesh
     from graphrf.graph.builders import from_points as from_points
     from graphrf.graph.disk.mapped import open_graph as open_graph
-    from graphrf.graph.disk.mapped import write_graph as write_graph
     from graphrf.graph.graph import Graph as Graph
     from graphrf.graph.loaders import load_graph as load_graph
 
@@ -21,6 +20,6 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "graph": "Graph",
         "builders": "from_edges from_mesh from_points",
         "loaders": "load_graph",
-        "disk.mapped": "open_graph write_graph",
+        "disk.mapped": "open_graph",
     },
 )

@@ -86,7 +86,7 @@ def _resolved(
     max_degree: int,
     expected: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Coefficients of a polynomial through so many values that it tells its size, the largest values, the size."""
+    """Coefficients of a polynomial through enough values to show its degree, the largest values, the degree."""
     n = _FEWEST
     while n // 2 < expected:
         n *= 2

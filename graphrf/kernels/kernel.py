@@ -395,7 +395,7 @@ class Kernel:
         return values
 
     def _long_series(self, scale: float) -> np.ndarray:
-        """Coefficients of F up to where next to nothing is left of them, or the longest that are asked for."""
+        """Coefficients of F up to where their remainder is negligible, or to the largest length allowed."""
         n = _SHORTEST_SERIES
         while True:
             series = self.modulation_coefficients(n, scale)

@@ -6,8 +6,7 @@ scale (`Graph.laplacian_scale`): 1 for the normalized Laplacian, c = 2 max(D) fo
 .. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j = \alpha_r.
 
 alpha is `taylor`, f the `modulation`: both come in closed form, in logarithms where they would underflow.
-The general construction is that of Reid et al. 2024, "Variance-Reducing Couplings for Random Features",
-Appendix C.1 and Table 5 (which writes W for the adjacency matrix; here it is the walk matrix).
+Source: Reid et al. 2024, "Variance-Reducing Couplings for Random Features", Appendix C.1 and Table 5.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class Diffusion(Kernel):
 
 
 class _InversePower(Kernel):
-    r"""K = (c I + t L)^-q: what the regularized Laplacian and the Matérn kernel share.
+    r"""K = (c I + t L)^-q, the form of the regularized Laplacian and the Matérn kernel.
 
     .. math:: \alpha_r = (c + s t)^{-q} \frac{(q)_r}{r!} a^r, \; a = \frac{s t}{c + s t};
               \quad f_r \text{ the same with } q/2 \text{ for } q.

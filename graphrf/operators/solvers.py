@@ -51,7 +51,7 @@ class IterativeSolver(Protocol):
         ...
 
     def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
-        """A^-1 b to a tolerance of its own."""
+        """A^-1 b to the given tolerance."""
         ...
 
 
@@ -109,7 +109,7 @@ class CholeskySolver:
 
 
 class ConjugateGradients:
-    r"""A^-1 b by preconditioned conjugate gradients, each column with its own step lengths.
+    r"""A^-1 b by preconditioned conjugate gradients, with separate step lengths for each column.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class ConjugateGradients:
         return self.solve_to(rhs, self.tol)
 
     def solve_to(self, rhs: np.ndarray, tol: float) -> Solution:
-        """A^-1 b to a tolerance of its own."""
+        """A^-1 b to the given tolerance."""
         b, exponents = columns_near_one(rhs)
         norm = np.linalg.norm(b, axis=0)
         norm[norm == 0] = 1.0

@@ -70,13 +70,6 @@ def graph() -> Writer:
     return Writer(lambda which, path: both[which].save(path), lambda path: grf.open_graph(path, verify=True))
 
 
-def edges() -> Writer:
-    both = [[(np.arange(99), np.arange(1, 100))], [(np.arange(2), np.arange(1, 3), np.array([2.0, 3.0]))]]
-    return Writer(
-        lambda which, path: grf.write_graph(path, both[which]), lambda path: grf.open_graph(path, verify=True)
-    )
-
-
 def report() -> Writer:
     from graphrf.cli.demo.report import write
 
@@ -155,8 +148,7 @@ def naive() -> Writer:
 
 
 WRITERS = {
-    writer.__name__: writer
-    for writer in (features, coupling, regressor, graph, edges, report, data_set, first, naive)
+    writer.__name__: writer for writer in (features, coupling, regressor, graph, report, data_set, first, naive)
 }
 
 

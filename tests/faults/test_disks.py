@@ -21,9 +21,9 @@ from tests.faults.places import in_memory, mounted, plain_user, read_only
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and mounts of Linux")
 
-WRITERS = ("features", "coupling", "regressor", "graph", "edges", "report", "data_set", "first")
+WRITERS = ("features", "coupling", "regressor", "graph", "report", "data_set", "first")
 # What names the place in messages, and what has to be changed.
-NAMED = {"graph": "`folder`", "edges": "`folder`", "report": "`--out`", "data_set": "GRAPHRF_CACHE_DIR"}
+NAMED = {"graph": "`folder`", "report": "`--out`", "data_set": "GRAPHRF_CACHE_DIR"}
 
 
 @pytest.fixture(scope="module", params=WRITERS)

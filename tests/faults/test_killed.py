@@ -14,7 +14,7 @@ from tests.faults.places import in_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks processes and kills them")
 
-WRITERS = ("features", "coupling", "data_set", "first", "report", "graph", "edges")
+WRITERS = ("features", "coupling", "data_set", "first", "report", "graph")
 
 
 def killed(rounds: int, tmp_path: Path, *names: str) -> dict:

@@ -13,7 +13,7 @@ import graphrf as grf
 
 torch = pytest.importorskip("torch", reason="records on devices need the extra `gp`")
 
-from graphrf.features import device_passes, device_record  # noqa: E402
+from graphrf.features import device_record, tensor  # noqa: E402
 from graphrf.features import rows as _feature_rows  # noqa: E402
 from graphrf.features.device_record import unsigned16  # noqa: E402
 from graphrf.features.matrix import step_squares  # noqa: E402
@@ -235,20 +235,20 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
     (_, record, roots), size = device.device_rows(CPU), LENGTH + 1
     f = 0.9 ** np.arange(size)
     load = torch.tensor(f / features.info.survival / features.n_walks)
-    values = device_passes.entry_values(record, roots, load, torch.float32, at_once)
+    values = tensor.entry_values(record, roots, load, torch.float32, at_once)
     np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
-    sums = device_passes.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
+    sums = tensor.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
     loads = 1.0 / (features.info.survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
-    squares = device_passes.step_squares(record, roots, size, at_once).numpy()
+    squares = tensor.step_squares(record, roots, size, at_once).numpy()
     np.testing.assert_allclose(
         squares * np.outer(loads, loads) / 6,
         step_squares(features.info, features.nodes, features.record),
         rtol=1e-12,
     )
-    pointer, rows, order = device_passes.transposed_pattern(record, 8, at_once)
+    pointer, rows, order = tensor.transposed_pattern(record, 8, at_once)
     expected = features.matrix_from_modulation(f).T.tocsr()
     np.testing.assert_array_equal(pointer.numpy(), expected.indptr)
     np.testing.assert_array_equal(rows.numpy(), expected.indices)
@@ -272,6 +272,6 @@ def test_a_part_that_was_left_out_is_noticed(features):
     device = with_tensors(features)
     _, record, roots = device.device_rows(CPU)
     load = torch.ones(LENGTH + 1, dtype=torch.float64)
-    whole = device_passes.entry_values(record, roots, load, torch.float64, 7)
+    whole = tensor.entry_values(record, roots, load, torch.float64, 7)
     del record.parts(7)[1]
-    assert not torch.equal(device_passes.entry_values(record, roots, load, torch.float64, 7), whole)
+    assert not torch.equal(tensor.entry_values(record, roots, load, torch.float64, 7), whole)

@@ -24,8 +24,7 @@ from graphrf.graph.disk import writing
 from graphrf.pagerank import local
 
 OLD = grf.Graph([[0, 2, 0], [2, 0, 0.5], [0, 0.5, 1]], nodes=["a", "b", "c"])
-NEW_EDGES = [([0, 1, 2, 3], [1, 2, 3, 0])]
-NEW = grf.from_edges(*NEW_EDGES[0])
+NEW = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
 FILES = {"indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "graph.json"}
 
 needs_locks = pytest.mark.skipif(writing.fcntl is None, reason="there are no file locks here")
@@ -66,15 +65,20 @@ def _left_by_a_killed_writer(folder):
     return left
 
 
-def _save_new(folder):
-    NEW.save(folder)
+def _fails(*_):
+    raise RuntimeError
 
 
-def _write_new(folder):
-    grf.write_graph(folder, NEW_EDGES)
+def _during(monkeypatch, act):
+    """Let `act` happen once, while the next writer has the folder and before it writes."""
+    write_folder = writing.write_folder
 
+    def interrupted(*arguments):
+        monkeypatch.setattr(writing, "write_folder", write_folder)
+        act()
+        return write_folder(*arguments)
 
-WRITERS = pytest.mark.parametrize("write", [_save_new, _write_new])
+    monkeypatch.setattr(writing, "write_folder", interrupted)
 
 
 # -- several writers -----------------------------------------------------------------------------------------
@@ -82,36 +86,37 @@ WRITERS = pytest.mark.parametrize("write", [_save_new, _write_new])
 
 @needs_locks
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_second_writer_is_refused_while_the_first_one_writes(tmp_path, is_new):
+def test_a_second_writer_is_refused_while_the_first_one_writes(tmp_path, monkeypatch, is_new):
     folder = tmp_path / "graph"
     if not is_new:
         OLD.save(folder)
-    refused = []
 
-    def chunks():
-        for write in (OLD.save, _write_new):
+    def second():
+        for graph in (OLD, NEW):
             with pytest.raises(BlockingIOError, match=r"another writer is at work in .*; wait for it, or"):
-                write(folder)
-            refused.append(write)
-        return NEW_EDGES
+                graph.save(folder)
 
-    assert _same(grf.write_graph(folder, chunks), NEW)
-    assert len(refused) == 4
+    _during(monkeypatch, second)
+    NEW.save(folder)
+    assert _same(grf.open_graph(folder), NEW)
     assert _names(folder) == FILES
     OLD.save(folder)
 
 
-def _race(folder, number, start):
-    """Write the same folders as the other process at once; the number of graphs returned that are others."""
-    os.fsync = lambda _: None
+def _ring(step):
     nodes = np.arange(2000)
-    edges = nodes, (nodes + number) % nodes.size
-    expected, wrong = grf.from_edges(*edges), 0
+    return grf.from_edges(nodes, (nodes + step) % nodes.size)
+
+
+def _race(folder, step, start):
+    """Write the same folders as the other process at once."""
+    os.fsync = lambda _: None
+    graph = _ring(step)
     os.read(start, 1)
     for trial in range(40):
         with contextlib.suppress(BlockingIOError):
-            wrong += not _same(grf.write_graph(folder / str(trial), [edges]), expected)
-    return wrong
+            graph.save(folder / str(trial))
+    return 0
 
 
 @needs_locks
@@ -132,8 +137,9 @@ def test_two_processes_that_write_at_once_get_their_own_graph_or_an_error(tmp_pa
         children.append(child)
     os.write(go, b"12")
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+    graphs = [_ring(step) for step in (3, 5)]
     for trial in range(40):
-        grf.open_graph(tmp_path / str(trial))
+        assert any(_same(grf.open_graph(tmp_path / str(trial)), graph) for graph in graphs)
         assert _names(tmp_path / str(trial)) == FILES
 
 
@@ -144,19 +150,17 @@ def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):
 
     monkeypatch.setattr(writing.fcntl, "flock", unknown)
     for _ in range(2):
-        assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
+        NEW.save(tmp_path)
+        assert _same(grf.open_graph(tmp_path), NEW)
         assert _names(tmp_path) == FILES
 
 
 def test_without_locks_writers_at_once_leave_the_graph_of_the_last_one(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "fcntl", None)
     OLD.save(tmp_path)
-
-    def chunks():
-        OLD.save(tmp_path)
-        return NEW_EDGES
-
-    assert _same(grf.write_graph(tmp_path, chunks), NEW)
+    _during(monkeypatch, lambda: OLD.save(tmp_path))
+    NEW.save(tmp_path)
+    assert _same(grf.open_graph(tmp_path), NEW)
     # Nobody knows whose the arrays are that the other one left: he may be at work on them.
     assert _names(tmp_path) > FILES
     left = _left_by_a_killed_writer(tmp_path)
@@ -165,23 +169,6 @@ def test_without_locks_writers_at_once_leave_the_graph_of_the_last_one(tmp_path,
     monkeypatch.undo()
     NEW.save(tmp_path)
     assert _names(tmp_path) == FILES
-
-
-def test_without_locks_a_graph_of_another_writer_is_not_returned(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "fcntl", None)
-    assert _same(grf.write_graph(tmp_path, NEW_EDGES), NEW)
-    assert _names(tmp_path) == FILES
-    write_folder = writing.write_folder
-
-    def overtaken(*arguments):
-        checksum = write_folder(*arguments)
-        monkeypatch.setattr(writing, "write_folder", write_folder)
-        OLD.save(tmp_path)
-        return checksum
-
-    monkeypatch.setattr(writing, "write_folder", overtaken)
-    with pytest.raises(ValueError, match="must be the one that was just written, got another one"):
-        grf.write_graph(tmp_path, NEW_EDGES)
 
 
 @pytest.mark.parametrize("overwritten", [1, 3, 100])
@@ -220,10 +207,7 @@ def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over
     assert _same(grf.open_graph(tmp_path), NEW)
 
 
-@WRITERS
-def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_new_one(
-    tmp_path, monkeypatch, write
-):
+def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_new_one(tmp_path, monkeypatch):
     OLD.save(tmp_path)
     seen = []
 
@@ -243,7 +227,7 @@ def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_ne
 
     for name in ("replace", "fsync", "unlink", "mkdir", "rmdir"):
         monkeypatch.setattr(os, name, looking(getattr(os, name)))
-    write(tmp_path)
+    NEW.save(tmp_path)
     # One step makes the new graph of the old one.
     assert [one for one, last in zip(seen, [None, *seen], strict=False) if one != last] == ["old", "new"]
     assert len(seen) > 30
@@ -267,9 +251,8 @@ def test_unpickling_refuses_the_same_adjacency_with_other_names_or_directions(tm
 # -- what cannot be written ----------------------------------------------------------------------------------
 
 
-@WRITERS
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_disk_that_is_full_at_any_file_leaves_the_old_graph(tmp_path, monkeypatch, write, is_new):
+def test_a_disk_that_is_full_at_any_file_leaves_the_old_graph(tmp_path, monkeypatch, is_new):
     folder = tmp_path / "above" / "graph"
     for n_files in range(6):
         if not is_new:
@@ -284,10 +267,10 @@ def test_a_disk_that_is_full_at_any_file_leaves_the_old_graph(tmp_path, monkeypa
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
             if n_files == 5:  # whether folders reach the disk is up to the system
-                write(folder)
+                NEW.save(folder)
                 break
             with pytest.raises(OSError, match="No space left"):
-                write(folder)
+                NEW.save(folder)
         if is_new:
             assert not folder.parent.exists()
         else:
@@ -321,9 +304,8 @@ def test_files_of_others_are_not_written_over(tmp_path):
         folder.mkdir()
         fill(folder)
         before = _names(folder)
-        for write in (_save_new, _write_new):
-            with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
-                write(folder)
+        with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
+            NEW.save(folder)
         assert _names(folder) == before
     # Beside a graph other files are left alone.
     NEW.save(tmp_path / "graph")
@@ -337,24 +319,25 @@ def test_files_of_others_are_not_written_over(tmp_path):
     assert _names(tmp_path / "graph") == FILES | {"names.json"} | others
 
 
-@WRITERS
 def test_what_killed_writers_left_goes_and_a_graph_that_a_damaged_record_names_stays_until_there_is_another(
-    tmp_path, write
+    tmp_path, monkeypatch
 ):
     _left_by_a_killed_writer(tmp_path / "new")
-    write(tmp_path / "new")
+    NEW.save(tmp_path / "new")
     NEW.save(tmp_path / "graph")
     _left_by_a_killed_writer(tmp_path / "graph")
-    write(tmp_path / "graph")
+    NEW.save(tmp_path / "graph")
     assert _names(tmp_path / "new") == _names(tmp_path / "graph") == FILES
     for version in ("../../../kept", "", None, 3, ["x"], "0123456789abcde/"):
         arrays = _arrays(tmp_path / "graph")
         record = json.loads((tmp_path / "graph" / "graph.json").read_bytes())
         (tmp_path / "graph" / "graph.json").write_text(json.dumps(record | {"version": version}))
-        with pytest.raises(TypeError):
-            grf.write_graph(tmp_path / "graph", [None])
+        with monkeypatch.context() as patched:
+            patched.setattr(writing, "write_folder", _fails)
+            with pytest.raises(RuntimeError):
+                NEW.save(tmp_path / "graph")
         assert [place for place in (tmp_path / "graph").iterdir() if place.is_dir()] == [arrays]
-        write(tmp_path / "graph")
+        NEW.save(tmp_path / "graph")
         assert _names(tmp_path / "graph") == FILES
         assert not arrays.exists()
 
@@ -412,44 +395,32 @@ def test_links_are_not_followed_into_what_is_removed(tmp_path):
     assert _names(tmp_path / "kept") == {"file"}
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused_before_the_edges_are_read(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    calls = []
-
-    def chunks():
-        calls.append(1)
-        return NEW_EDGES
-
     with pytest.raises(ValueError, match=r"must be a folder, got .*graph, which is below the file .*file"):
-        grf.write_graph(tmp_path / "file" / "graph", chunks)
+        NEW.save(tmp_path / "file" / "graph")
 
     def read_only(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "open", read_only)
     with pytest.raises(PermissionError, match=r"must be one that can be written to, got .* \(Permission denied\)"):
-        grf.write_graph(tmp_path / "new" / "graph", chunks)
-    assert not calls
+        NEW.save(tmp_path / "new" / "graph")
     assert _names(tmp_path) == {"file"}
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_an_interrupt_leaves_no_new_folder(tmp_path, at):
-    passes = []
+def test_an_interrupt_leaves_no_new_folder(tmp_path, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
 
-    def chunks():
-        passes.append(1)
-        yield NEW_EDGES[0]
-        if len(passes) == at:
-            raise KeyboardInterrupt
-
+    _during(monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        grf.write_graph(tmp_path / "a" / "b" / "c", chunks)
+        NEW.save(tmp_path / "a" / "b" / "c")
     assert not _names(tmp_path)
 
 
 def test_paths_that_are_none_are_said_so():
-    for use in (grf.open_graph, _save_new, _write_new):
+    for use in (grf.open_graph, NEW.save):
         for path in ("", "a\0b"):
             with pytest.raises(ValueError, match="`folder` must be the path of a folder, got"):
                 use(path)

@@ -17,8 +17,8 @@ import pytest
 
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
-from graphrf.graph.disk import edge_chunks, mapped, writing
 from graphrf.graph.disk import folder as graph_folder
+from graphrf.graph.disk import writing
 from graphrf.sampling.walks import transitions as walk_arrays
 from graphrf.sampling.walks.transitions import row_cumsum
 
@@ -231,7 +231,7 @@ def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, in
 
 
 def test_what_is_no_graph_folder_is_said_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"written by Graph\.save or graphrf\.write_graph, got none at"):
+    with pytest.raises(FileNotFoundError, match=r"written by Graph\.save, got none at"):
         grf.open_graph(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"must hold a whole graph, but there is no .*graph\.json; write"):
         grf.open_graph(tmp_path)
@@ -253,9 +253,8 @@ def test_nothing_but_a_graph_is_written_over(tmp_path):
         folder = tmp_path / name.strip(".")
         folder.mkdir()
         (folder / name).write_text("{}")
-        for write in (NAMED.save, lambda path: grf.write_graph(path, [([0], [1])])):
-            with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
-                write(folder)
+        with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
+            NAMED.save(folder)
         assert [entry.name for entry in folder.iterdir()] == [name]
     with pytest.raises(ValueError, match="`folder` must be a folder, got the file"):
         NAMED.save(tmp_path / "notes.txt" / "notes.txt")
@@ -275,18 +274,11 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 _KILLED = """
 import os, pathlib, signal, sys
 import graphrf as grf
-from graphrf.graph.disk import mapped, writing
+from graphrf.graph.disk import writing
 
 folder = pathlib.Path(sys.argv[1])
 old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
 new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"])
-chunks = [([0, 1], [1, 2], [3.0, 1.0])]
-
-def save(folder):
-    new.save(folder)
-
-def write(folder):
-    grf.write_graph(folder, chunks)
 
 # What a killed process wrote stays: only a machine that loses its power needs the waiting for the disk.
 os.fsync = lambda _: None
@@ -304,22 +296,20 @@ def dies_at(moment):
     os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
     os.mkdir, os.rmdir = counted(os.mkdir), counted(os.rmdir)
     writing.canonical = counted(writing.canonical)
-    mapped._merged = counted(mapped._merged)
 
-for job in (save, write):
-    for before in (False, True):
-        moment, killed = 0, True
-        while killed:
-            target = folder / f"{job.__name__} {before} {moment}"
-            if before:
-                old.save(target)
-            child = os.fork()
-            if child == 0:
-                dies_at(moment)
-                job(target)
-                os._exit(0)
-            killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-            moment += 1
+for before in (False, True):
+    moment, killed = 0, True
+    while killed:
+        target = folder / f"{before} {moment}"
+        if before:
+            old.save(target)
+        child = os.fork()
+        if child == 0:
+            dies_at(moment)
+            new.save(target)
+            os._exit(0)
+        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        moment += 1
 """
 
 
@@ -327,34 +317,30 @@ for job in (save, write):
 def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=True)
-    new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]])
+    new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"])
     old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
     found = {}
     for target in tmp_path.iterdir():
-        job, before, moment = target.name.split()
-        named = grf.Graph(new.adjacency, nodes=["c", "d", "e"]) if job == "save" else new
+        before, moment = target.name.split()
         try:
             opened = grf.open_graph(target)
         except FileNotFoundError:
-            found.setdefault((job, before), {})[int(moment)] = "none"
+            found.setdefault(before, {})[int(moment)] = "none"
         else:
-            expected = old if opened.n_nodes == 2 else named
+            expected = old if opened.n_nodes == 2 else new
             _require_same(opened, expected)
-            found.setdefault((job, before), {})[int(moment)] = "old" if expected is old else "new"
+            found.setdefault(before, {})[int(moment)] = "old" if expected is old else "new"
         # The next writer takes what the killed one left.
         new.save(target)
         _require_same(grf.open_graph(target), new)
-        assert _names(target) == WITHOUT_NAMES
-    assert len(found) == 4
-    for (_, before), outcomes in found.items():
+        assert len(_names(target)) == len(WITHOUT_NAMES) + 1
+    assert len(found) == 2
+    for before, outcomes in found.items():
         ordered = [outcomes[moment] for moment in sorted(outcomes)]
         assert ordered[-1] == "new"
         assert len(ordered) > 15
         stages = [stage for stage, last in zip(ordered, [None, *ordered], strict=False) if stage != last]
         assert stages == (["old", "new"] if before == "True" else ["none", "new"])
-
-
-# -- edges in chunks -----------------------------------------------------------------------------------------
 
 
 def _random_edges(n_nodes, n_edges, seed=0):
@@ -363,207 +349,6 @@ def _random_edges(n_nodes, n_edges, seed=0):
     ends = rng.integers(0, n_nodes, (2, n_edges))
     ends[rng.random((2, n_edges)) < 0.25] %= 3
     return ends[0], ends[1], rng.integers(0, 9, n_edges) / 4
-
-
-def _chunked(arrays, size):
-    return [tuple(array[start : start + size] for array in arrays) for start in range(0, len(arrays[0]), size)]
-
-
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("block", "chunk"), [(1, 50), (97, 7), (97, 10_000), (1 << 21, 333)])
-def test_edges_in_chunks_give_the_arrays_of_from_edges(tmp_path, monkeypatch, directed, weighted, block, chunk):
-    monkeypatch.setattr(mapped, "_BLOCK", block)
-    monkeypatch.setattr(graph_csr, "_CHUNK", 100)
-    edges = _random_edges(60, 3000)[: 3 if weighted else 2]
-    graph = grf.write_graph(tmp_path, _chunked(edges, chunk), directed=directed)
-    _require_same(graph, grf.from_edges(*edges[:2], edges[2] if weighted else False, directed=directed))
-    _require_same(grf.open_graph(tmp_path), graph)
-    assert _names(tmp_path) == WITHOUT_NAMES
-
-
-@pytest.mark.parametrize(
-    ("edges", "n_nodes"),
-    [
-        ([[0], [0]], None),
-        ([[0, 1, 1], [1, 0, 0], [1.0, 2.0, 0.5]], 5),
-        ([[0, 1], [1, 4], [1.0, 0.0]], None),
-        ([[0, 1], [0, 1], [0.0, 0.0]], None),
-        ([[], []], 3),
-        ([[], [], []], 3),
-    ],
-    ids=["loop", "both directions", "zero makes nodes", "only zeros", "none", "none with weights"],
-)
-@pytest.mark.parametrize("directed", [False, True])
-def test_small_lists_of_edges_give_the_arrays_of_from_edges(tmp_path, edges, n_nodes, directed):
-    src, dst, *weight = edges
-    expected = grf.from_edges(src, dst, *weight, n_nodes=n_nodes, directed=directed)
-    _require_same(grf.write_graph(tmp_path, [edges], n_nodes=n_nodes, directed=directed), expected)
-
-
-def test_no_chunk_at_all_is_a_graph_without_edges_if_the_nodes_are_given(tmp_path):
-    _require_same(grf.write_graph(tmp_path / "a", [], n_nodes=4), grf.Graph(np.zeros((4, 4))))
-    for none in ([], [([], [])]):
-        with pytest.raises(ValueError, match="`edges` must hold at least one edge, got none; or give n_nodes"):
-            grf.write_graph(tmp_path / "b", none)
-    assert not (tmp_path / "b").exists()
-
-
-def test_sums_of_inexact_parallel_weights_are_symmetric_to_the_bit(tmp_path):
-    src, dst, _ = _random_edges(12, 4000)
-    weight = np.random.default_rng(1).random(4000)
-    graph = grf.write_graph(tmp_path, _chunked((src, dst, weight), 300))
-    assert (graph.adjacency != graph.adjacency.T).nnz == 0
-    expected = grf.from_edges(src, dst, weight).adjacency
-    np.testing.assert_allclose(graph.adjacency.toarray(), expected.toarray(), rtol=1e-14)
-    # The sum of the direction with the larger one, in the order of the edges.
-    sums = [0.0, 0.0]
-    for u, v, w in zip(src.tolist(), dst.tolist(), weight.tolist(), strict=True):
-        if (u, v) in ((0, 1), (1, 0)):
-            sums[u] += w
-    assert graph.adjacency[0, 1] == max(sums)
-
-
-def test_a_function_may_make_the_chunks_from_any_integers(tmp_path):
-    calls = []
-
-    def chunks():
-        calls.append(1)
-        yield np.array([0, 1], np.uint8), np.array([1, 2], np.uint64)
-        yield np.array([2], np.int16), [3]
-
-    _require_same(grf.write_graph(tmp_path, chunks), grf.from_edges([0, 1, 2], [1, 2, 3]))
-    assert len(calls) == 2
-
-
-@pytest.mark.parametrize(
-    ("edges", "options", "error", "match"),
-    [
-        (
-            [([0, -1], [1, 1])],
-            {},
-            ValueError,
-            "`sources of chunk 0` must hold positions at least 0, got -1 at edge 1",
-        ),
-        ([([0], [1]), ([0], [9])], {"n_nodes": 9}, ValueError, r"`targets of chunk 1` .* in \[0, 8\], got 9"),
-        ([([2**32], [1])], {}, ValueError, r"below 2\^32 - 1"),
-        ([([0.0], [1])], {}, TypeError, r"`sources of chunk 0` must hold .* float64; .* with \.astype\(int\)"),
-        ([([0], [True])], {}, TypeError, r"`targets of chunk 0` must hold .* got dtype bool; .* \.astype\(int\)"),
-        ([([0], [[1], 2])], {}, ValueError, "`targets of chunk 0` must be an array: "),
-        ([([0], [1], ["a"])], {}, TypeError, "`weights of chunk 0` must hold numbers, got list"),
-        (([0, 1], [1, 2]), {}, ValueError, "`sources of chunk 0` .* edges in one piece are a list of one chunk"),
-        ([(["a"], ["b"])], {}, TypeError, "graphrf.from_edges takes names"),
-        ([([[0]], [1])], {}, ValueError, r"must have shape \(E,\), got \(1, 1\)"),
-        ([([0, 1], [1])], {}, ValueError, "as many sources as targets, got 2 and 1 in chunk 0"),
-        ([([0], [1], [1.0, 2.0])], {}, ValueError, r"`weights of chunk 0` must have shape \(1,\)"),
-        (
-            [([0, 1], [1, 2], [1.0, np.nan])],
-            {},
-            ValueError,
-            "chunk 0, edge 1: weights must be finite similarities",
-        ),
-        ([([0], [1], [1.0]), ([0], [1], [-1.0])], {}, ValueError, "chunk 1, edge 0: weights .* got -1"),
-        ([([0], [1], [np.inf])], {}, ValueError, "got inf"),
-        ([([0], [1]), ([0], [1], [1.0])], {}, ValueError, "weights in all chunks or in none, but chunk 1 is diff"),
-        ([([0, 0], [1, 1], [1e308, 1e308])], {}, ValueError, "overflow float64; divide its weights"),
-        ((np.array([0, 1]), np.array([1, 2])), {}, TypeError, "chunk 0 an array .* list of one chunk"),
-        (
-            iter([([0], [1])]),
-            {},
-            TypeError,
-            "gone through twice, got .* list_iterator; pass the function",
-        ),
-        ((chunk for chunk in [([0], [1])]), {}, TypeError, "pass the function that makes a generator"),
-        (3, {}, TypeError, "`edges` must be a function .* got int 3"),
-        (lambda: 3, {}, TypeError, "`edges` must return an iterable of chunks of edges, got int 3"),
-        ([([0], [1])], {"n_nodes": 0}, ValueError, "`n_nodes` must be in"),
-        ([([0], [1])], {"directed": 1}, TypeError, "`directed` must be True or False"),
-        ([([0], [1])], {"progress": None}, TypeError, "`progress` must be True or False"),
-    ],
-    ids=range(25),
-)
-def test_bad_edges_are_refused_and_leave_the_folder_as_it_was(tmp_path, edges, options, error, match):
-    NAMED.save(tmp_path / "old")
-    if isinstance(edges, type(iter([]))) or hasattr(edges, "send"):
-        with pytest.raises(error, match=match):
-            grf.write_graph(tmp_path / "new", edges, **options)
-        return
-    for name in ("new", "old"):
-        with pytest.raises(error, match=match):
-            grf.write_graph(tmp_path / name, edges, **options)
-    assert not (tmp_path / "new").exists()
-    assert _names(tmp_path / "old") == sorted(FILES)
-    _require_same(grf.open_graph(tmp_path / "old"), NAMED)
-
-
-CHANGED = {
-    "no edges": [],
-    "fewer": [([0], [1], [1.0])],
-    "more": [([0, 1, 1], [1, 2, 2], [1.0, 2.0, 2.0])],
-    "other ends": [([0, 1], [1, 3], [1.0, 2.0])],
-    "other order": [([1, 0], [2, 1], [1.0, 2.0])],
-    "other weights": [([0, 1], [1, 2], [1.0, 3.0])],
-    "without weights": [([0, 1], [1, 2])],
-    "negative": [([0, -1], [1, 2], [1.0, 2.0])],
-    "failing": None,
-}
-
-
-@pytest.mark.parametrize("name", CHANGED)
-def test_a_second_pass_that_differs_from_the_first_is_refused(tmp_path, name):
-    NAMED.save(tmp_path / "old")
-
-    def source():
-        passes = []
-
-        def chunks():
-            passes.append(1)
-            if len(passes) == 1:
-                return [([0, 1], [1, 2], [1.0, 2.0])]
-            if CHANGED[name] is None:
-                raise ConnectionError("broken off")
-            return CHANGED[name]
-
-        return chunks
-
-    error = ConnectionError if name == "failing" else ValueError
-    match = {"failing": "broken off", "negative": "got -1"}.get(name, "the same edges in both passes, got others")
-    for folder in ("new", "old"):
-        with pytest.raises(error, match=match):
-            grf.write_graph(tmp_path / folder, source())
-    assert not (tmp_path / "new").exists()
-    assert _names(tmp_path / "old") == sorted(FILES)
-    _require_same(grf.open_graph(tmp_path / "old"), NAMED)
-
-
-def test_chunks_may_be_cut_elsewhere_in_the_second_pass(tmp_path):
-    edges = _random_edges(20, 100)
-    sizes = [10, 33]
-    graph = grf.write_graph(tmp_path, lambda: _chunked(edges, sizes.pop()))
-    _require_same(graph, grf.from_edges(*edges))
-
-
-def test_a_full_disk_is_an_error_and_leaves_the_old_graph(tmp_path, monkeypatch):
-    if not hasattr(os, "posix_fallocate"):
-        pytest.skip("room on disk is not asked for here")
-    NAMED.save(tmp_path)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space left"):
-        grf.write_graph(tmp_path, [([0], [1])])
-    _require_same(grf.open_graph(tmp_path), NAMED)
-    assert _names(tmp_path) == sorted(FILES)
-
-
-def test_progress_is_shown_where_it_is_asked_for(tmp_path, capsys):
-    grf.write_graph(tmp_path, [([0], [1])])
-    assert capsys.readouterr().err == ""
-    grf.write_graph(tmp_path, [([0], [1])], progress=True)
-    shown = capsys.readouterr().err
-    assert all(stage in shown for stage in ("counting edges", "placing edges", "merging entries"))
 
 
 # -- memory and digests --------------------------------------------------------------------------------------
@@ -578,19 +363,11 @@ def _peak(function):
         tracemalloc.stop()
 
 
-def test_memory_is_bounded_by_nodes_chunks_and_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(mapped, "_BLOCK", 1 << 14)
+def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(graph_csr, "_CHUNK", 1 << 14)
     monkeypatch.setattr(walk_arrays, "_CHUNK", 1 << 14)
-    n_nodes, chunk = 10_000, 10_000
-
-    def chunks():
-        for number in range(40):
-            rng = np.random.default_rng(number)
-            yield *rng.integers(0, n_nodes, (2, chunk)), rng.random(chunk)
-
-    # The entries alone are 8e5 x 16 bytes, twice while they are merged.
-    assert _peak(lambda: grf.write_graph(tmp_path, chunks, n_nodes=n_nodes)) < 3_500_000
+    rng = np.random.default_rng(0)
+    grf.from_edges(*rng.integers(0, 10_000, (2, 400_000)), rng.random(400_000)).save(tmp_path)
     graph = grf.open_graph(tmp_path)
     assert graph.adjacency.nnz > 790_000
     assert _peak(lambda: grf.open_graph(tmp_path)) < 1_200_000
@@ -667,7 +444,8 @@ def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path,
     src, dst, _ = _random_edges(60, 600)
     with monkeypatch.context() as patched:
         patched.setattr(graph_folder, "index_dtype", lambda *_: np.dtype(np.int64))
-        wide = grf.write_graph(tmp_path, [(src, dst)])
+        grf.from_edges(src, dst).save(tmp_path)
+        wide = grf.open_graph(tmp_path)
     narrow = grf.from_edges(src, dst)
     assert wide.adjacency.indptr.dtype == wide.adjacency.indices.dtype == np.int64
     assert _is_mapped(wide.adjacency.indices)
@@ -676,14 +454,3 @@ def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path,
         grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0)) for g in (wide, narrow)
     )
     assert (one != other).nnz == 0
-
-
-def test_keys_of_the_last_possible_nodes_keep_row_and_column_apart():
-    last = np.uint64(2**32 - 2)
-    keys = np.array([(last << np.uint64(32)) | np.uint64(3), (last << np.uint64(32)) | last, np.uint64(5)])
-    entries, weights = edge_chunks.entries_of(keys, np.array([1.0, 2.0, 4.0]), directed=False)
-    merged, sums = mapped._merged(entries, weights, directed=False)
-    rows, columns = edge_chunks.rows_of(merged), merged & np.uint64(2**32 - 1)
-    assert rows.tolist() == [0, 3, 5, int(last), int(last)]
-    assert columns.tolist() == [5, int(last), 0, 3, int(last)]
-    assert sums.tolist() == [4.0, 1.0, 4.0, 1.0, 2.0]

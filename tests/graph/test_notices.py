@@ -174,9 +174,6 @@ def test_identifiers_taken_as_positions_are_told(tmp_path):
     assert grf.from_edges([0], [5000], n_nodes=5001).n_nodes == 5001
     assert grf.from_edges([0], [1099]).n_nodes == 1100
     assert "make a graph of 1,102 nodes" in said(grf.from_edges, [0], [1101])
-    chunks = [([0], [5000])]
-    assert "1 edges make a graph of 5,001 nodes" in said(grf.write_graph, tmp_path / "g", chunks)
-    assert grf.write_graph(tmp_path / "g", chunks, n_nodes=5001).n_nodes == 5001
 
 
 # -- few edges ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import graphrf as grf
-from graphrf.sampling import job
+from graphrf.sampling import task
 
 
 def graph_of(kind: str, n_nodes: int) -> grf.Graph:
@@ -49,7 +49,7 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
     """Foreseen and taken of every case."""
     foreseen: list[int] = []
     before: list[int] = []
-    original = job.needed_bytes
+    original = task.needed_bytes
 
     def watched(*arguments):  # type: ignore[no-untyped-def]
         # What the sampler reads of the graph is there when room for the rest is looked for first.
@@ -57,7 +57,7 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
         foreseen.append(original(*arguments))
         return foreseen[-1]
 
-    job.needed_bytes = watched
+    task.needed_bytes = watched
     graphs: dict[tuple[str, int], grf.Graph] = {}
     answer = []
     compiled = set()

@@ -85,10 +85,10 @@ def test_more_than_is_foreseen_is_allowed_and_less_is_refused():
     graph = grf.from_edges(np.arange(9_999), np.arange(1, 10_000))
     needed = []
     with pytest.MonkeyPatch.context() as patch:
-        from graphrf.sampling import job
+        from graphrf.sampling import task
 
-        original = job.needed_bytes
-        patch.setattr(job, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1])
+        original = task.needed_bytes
+        patch.setattr(task, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1])
         grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1)
     grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1, memory_limit=needed[-1])
     with pytest.raises(MemoryError, match="need about"):

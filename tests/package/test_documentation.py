@@ -39,7 +39,7 @@ def public() -> set[str]:
         "gp.metrics",
         "bridges.geometric",
         "gp.time",
-        "transforms",
+        "pyg",
         "bridges.pymc",
         "bridges.numpyro",
     ):

@@ -68,7 +68,7 @@ NEEDS = {
     "grf.euclidean.PerformerAttention": "euclidean",
     "grf.distributed.sample_features": "distributed",
     "from graphrf.distributed import on_cluster": "distributed",
-    "from graphrf.transforms import GRFDiffusion": "pyg",
+    "from graphrf.pyg import GRFDiffusion": "pyg",
     "from graphrf.bridges.pymc import GraphField": "pymc",
     "from graphrf.bridges.numpyro import GraphField": "numpyro",
     "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",

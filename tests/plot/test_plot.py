@@ -60,7 +60,7 @@ def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_
     code = (
         "import sys, matplotlib; before = matplotlib.rcParams._get_backend_or_none()\n"
         "import numpy as np, graphrf; plot = graphrf.plot\n"
-        "from graphrf import SigmaCoupled\n"
+        "from graphrf.sampling import SigmaCoupled\n"
         "assert 'torch' not in sys.modules\n"
         "plot.plot_error_against_walks({'a': [[4, .4], [16, .2]]}).figure.savefig(sys.argv[1])\n"
         "plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0])\n"

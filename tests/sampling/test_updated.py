@@ -82,8 +82,8 @@ def test_only_rows_that_met_the_edit_are_drawn(monkeypatch, n_threads):
     before, after = _edited(True)
     sampler = grf.RandomWalks(4, grf.sampling.IID(0.3))
     drawn_nodes = []
-    original = module.drawn
-    monkeypatch.setattr(module, "drawn", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
+    original = module.sample_rows
+    monkeypatch.setattr(module, "sample_rows", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
     features = grf.sample_features(before, sampler, nodes=np.arange(0, 401, 2), seed=5)
     _assert_same(
         features.updated(after, n_threads=n_threads),
@@ -107,7 +107,7 @@ def test_rows_in_any_order_and_twice_and_those_that_were_taken():
 def test_a_graph_without_an_edit_draws_nothing(monkeypatch):
     before, _ = _edited(True)
     features = grf.sample_features(before, grf.RandomWalks(4), seed=1)
-    monkeypatch.setattr(module, "drawn", None)
+    monkeypatch.setattr(module, "sample_rows", None)
     _assert_same(features.updated(grf.Graph(before.adjacency)), features)
     twice = features.updated(grf.Graph(2.0 * before.adjacency))  # whose walks are the same
     for name in ARRAYS:

@@ -60,7 +60,7 @@ def test_every_kernel_law_and_sampler_is_in_the_grid():
     assert kernels == subclasses(Kernel) - {grf.BYM2, grf.CAR, grf.ICAR}  # which have no series, and no features
     used = {type(law) for law in laws("normalized")}
     assert used == subclasses(LengthLaw) | subclasses(AdaptiveLengths)
-    public = (getattr(grf, name) for name in grf.__all__)
+    public = (getattr(grf.sampling, name) for name in grf.sampling.__all__)
     found = {one for one in public if isinstance(one, type) and hasattr(one, "prepare")} - {grf.sampling.Sampler}
     biased = {grf.sampling.CutPowers}  # see below
     assert {type(sampler) for sampler in samplers("normalized")} | biased == found

@@ -48,7 +48,7 @@ SLOW = {
     "tests/sampling/test_device.py::test_records_that_grow": "features on another device are the same",
     "tests/sampling/test_device.py::test_what_leaves": "features on another device are the same",
     "tests/sampling/test_products.py::test_the_unbiasedness_test_notices": "tests/statistics",
-    "tests/transforms/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
+    "tests/pyg/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
     "tests/support/test_sequential.py::test_a_session_fails": "a session passes within the total there",
     "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
     "tests/pagerank/test_estimates.py::test_pooled_beats": "intervals cover at their rate there",

@@ -66,7 +66,7 @@ def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, 
     try:
         return read_arrays(file, limit, names)
     except MemoryError as error:
-        # numpy's own, where memory is short, is a subclass
+        # numpy raises a subclass where memory is short
         if type(error) is MemoryError and error.args and limit == size:
             raise ValueError("it is compressed, as no record is, and its arrays are larger than it") from None
         raise

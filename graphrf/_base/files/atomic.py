@@ -53,7 +53,7 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
         sync_folder(target.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        # An error without a file is one of writing; what the block has done with other files is not told anew.
+        # An error without a file name comes from writing; errors on other files keep their message.
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
             raise cannot_write(error, target, argument) from error
         raise
@@ -160,7 +160,7 @@ _WAYS_OUT = {
 
 
 def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -> OSError:
-    """The same error, which names the argument and the place, and says what to do."""
+    """The same error with the argument, the path and a remedy in its message."""
     text = str(place)
     shown = repr(text) if len(text) <= 500 else f"{text[:60]!r}... of {len(text):,} characters"
     return OSError(

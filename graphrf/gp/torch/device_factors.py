@@ -10,16 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphrf.features.device_passes import (
+from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
+from graphrf.features.features import Features
+from graphrf.features.tensor import (
     DegreeRoots,
+    csr_tensor,
     entry_values,
+    row_squares,
     step_products,
     step_squares,
     transposed_pattern,
 )
-from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, row_index
-from graphrf.features.features import Features
-from graphrf.features.tensor import csr_tensor, row_squares
 from graphrf.gp.torch.factor import TorchFactor
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum
 from graphrf.operators.series.series_factor import SeriesFactor

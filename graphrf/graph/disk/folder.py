@@ -34,7 +34,7 @@ _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.
 _ATTEMPTS = 10
-_WRITERS = "Graph.save or graphrf.write_graph"
+_WRITERS = "Graph.save"
 _FACTS = {"format", "version", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
 
 

@@ -185,7 +185,7 @@ class SparsePrecision:
 
     @property
     def _n_layers(self) -> int:
-        """As many as the longest lengthscale needs that training tries, or this kernel's if that is longer."""
+        """Number of layers for the longest lengthscale of training, or for this kernel's if that is longer."""
         widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
         longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
         if length < longest:

@@ -464,6 +464,6 @@ def _worth_threads(matrix: sp.csr_array, width: int) -> bool:
 
 
 def _own(block: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """The block itself where the loops can read it without being compiled anew, else a copy."""
+    """The block itself if its layout fits the compiled loops, else a copy."""
     ready = block.flags.c_contiguous and block.flags.writeable and block.dtype == dtype
     return block if ready else np.array(block, dtype=dtype, order="C")

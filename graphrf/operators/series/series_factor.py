@@ -63,7 +63,7 @@ class SeriesFactor(FactorBase):
 
     @property
     def laplacian(self) -> str:
-        """Which Laplacian the walk matrix belongs to."""
+        """The Laplacian that the walk matrix belongs to."""
         return self._laplacian
 
     @property

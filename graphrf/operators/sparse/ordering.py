@@ -11,7 +11,7 @@ from graphrf._base.lazy import missing
 from graphrf._base.memory import NoRoomError, available_memory
 from graphrf.operators.sparse import symbolic
 
-# Bytes that a factor may take where nobody says how many there are, and the share of those that are there.
+# Default limit on the bytes of a factor, and the share of the available memory that it may take.
 _ANYWHERE = 8e9
 _SHARE = 0.5
 # Multiply-adds, numbers of the factor and rows of the matrix a second.
@@ -63,7 +63,7 @@ class Elimination(NamedTuple):
         return self.layered_seconds(1.0, 1)
 
     def layered_seconds(self, width: float, layers: int) -> float:
-        """About how long it takes with so many layers of these rows, and separators `width` times as wide."""
+        """Estimated seconds for the given number of layers, with separators `width` times as wide."""
         rows = self.order.size * layers
         return self.operations * width**3 / _OPERATIONS + self.n_entries * width**2 / _NUMBERS + rows / _ROWS
 

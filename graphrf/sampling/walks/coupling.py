@@ -210,18 +210,19 @@ def _arguments(record: Any) -> dict[str, Any]:
     arguments = {name: value for name, value in record.items() if name != "format"}
     if set(arguments) - known or "permutations" not in arguments:
         raise ValueError(f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}")
-    rows = arguments["permutations"]
-    # numpy would accept true as 1 beside integers.
-    if not (
-        isinstance(rows, list)
-        and all(isinstance(row, list) for row in rows)
-        and all(type(number) is int for row in rows for number in row)
-    ):
+    if not _are_integer_lists(arguments["permutations"]):
         raise checks.value_error("permutations", "must be a list of lists of integers")
     for name in ("cost_before", "cost_after"):
         cost = arguments.get(name)
         arguments[name] = math.nan if cost is None else checks.number(name, cost)
     return arguments
+
+
+def _are_integer_lists(rows: Any) -> bool:
+    """Return True for lists of integers; numpy would accept true as 1 beside integers."""
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        return False
+    return all(type(number) is int for row in rows for number in row)
 
 
 @cache

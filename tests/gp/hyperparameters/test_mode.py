@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.axis import Axis
+from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodResult
@@ -62,15 +62,15 @@ def test_mean_variances_are_exact_on_small_graphs_with_and_without_a_precision(k
 )
 def test_an_end_that_tells_something_is_warned_of(karate, ends, said):
     kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    axis = Axis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
+    axis = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
     with pytest.warns(UserWarning, match=said):
         _warn_of_bounds(axis, LikelihoodResult(kernel, 1.0, 0.5, 0.0, True, np.zeros(3), ends))
 
 
 def test_other_ends_are_not_warned_of(karate):
     kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    cut = Axis.of(karate, kernel, ("lengthscale",), lambda own: 3.0)  # the route's limitation is warned of
-    whole = Axis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
+    cut = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 3.0)  # the route's limitation is warned of
+    whole = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
     assert (cut.is_cut, whole.is_cut) == (True, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

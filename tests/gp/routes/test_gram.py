@@ -57,12 +57,12 @@ def test_rows_that_products_have_not_reached_are_not_made_and_no_bit_changes(mon
     kernel = grf.Matern(nu=1.0, lengthscale=4.0)
     rows: list[int] = []
 
-    class Counted(gram_module.Steps):
+    class Counted(gram_module.RecurrenceSteps):
         def step(self, *arguments, **options):
             rows.append(options["rows"][1] - options["rows"][0])
             super().step(*arguments, **options)
 
-    monkeypatch.setattr(gram_module, "Steps", Counted)
+    monkeypatch.setattr(gram_module, "RecurrenceSteps", Counted)
     found, (slope,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(kernel, ["lengthscale"])
     assert rows[:3] == [10, 12, 14]
     monkeypatch.setattr(gram_module, "reached_rows", lambda matrix: (np.zeros(200, int), np.full(200, 200)))

@@ -12,17 +12,17 @@ from graphrf.features.bounds import HEAVY, HeavyTailWarning, TruncationWarning, 
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.pagerank.local import local_pagerank
+from graphrf.pyg.loops import largest_entries
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import sample_features
 from graphrf.sampling.walks.lengths import Survival
-from graphrf.transforms.loops import largest_entries
 
 NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
-# A kernel's series is cut where this share of it is left, but never beyond so many steps.
+# A kernel's series is cut where its remainder is below this share, and at this number of steps at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
 # Terms of a series from which tails are read.
 _TERMS = 8 * _MOST_STEPS
@@ -110,7 +110,7 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
 
 
 def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
-    """Powers whose budgets fall with the root of what is left of the series.
+    """Powers whose budgets fall with the square root of the remainder of the series.
 
     What compressing x_r adds goes into all later terms, sum_{l >= r} alpha_l. Were its variance 1 / budget_r,
     budgets in proportion to these tails would be best; but small supports are compressed without error, and later

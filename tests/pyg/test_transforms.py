@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.graph.graph import Graph
-from graphrf.transforms import operators, returns
+from graphrf.pyg import operators, returns
 from tests.support.sequential import assert_unbiased
 
 torch = pytest.importorskip("torch", reason="transforms need the extra `pyg`")
@@ -21,7 +21,7 @@ from torch_geometric.data import Batch, Data, HeteroData  # noqa: E402
 from torch_geometric.loader import DataLoader  # noqa: E402
 from torch_geometric.utils import to_dense_adj  # noqa: E402
 
-from graphrf.transforms import (  # noqa: E402
+from graphrf.pyg import (  # noqa: E402
     AddRandomFeatures,
     AddReturnProbabilities,
     GRFDiffusion,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
-    from graphrf.transforms.diffusion import GRFDiffusion as GRFDiffusion
-    from graphrf.transforms.diffusion import PersonalizedPageRank as PersonalizedPageRank
-    from graphrf.transforms.encodings import AddRandomFeatures as AddRandomFeatures
-    from graphrf.transforms.encodings import AddReturnProbabilities as AddReturnProbabilities
+    from graphrf.pyg.diffusion import GRFDiffusion as GRFDiffusion
+    from graphrf.pyg.diffusion import PersonalizedPageRank as PersonalizedPageRank
+    from graphrf.pyg.encodings import AddRandomFeatures as AddRandomFeatures
+    from graphrf.pyg.encodings import AddReturnProbabilities as AddReturnProbabilities
 
 __getattr__, __dir__, __all__ = lazy.attach(
     __name__,

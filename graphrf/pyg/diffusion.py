@@ -25,10 +25,10 @@ from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
 from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_edges
+from graphrf.pyg.operators import NORMALIZATIONS, kernel_diffusion, pagerank_diffusion
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler
-from graphrf.transforms.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_edges
-from graphrf.transforms.operators import NORMALIZATIONS, kernel_diffusion, pagerank_diffusion
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class GRFDiffusion(BaseTransform):
     --------
     >>> import torch, graphrf as grf
     >>> from torch_geometric.data import Data
-    >>> from graphrf.transforms import GRFDiffusion
+    >>> from graphrf.pyg import GRFDiffusion
     >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     >>> GRFDiffusion(grf.Diffusion(2.0), k=2, normalization="row", seed=0)(data)
     Data(edge_index=[2, 7], num_nodes=4, edge_weight=[7])
@@ -182,7 +182,7 @@ class PersonalizedPageRank(BaseTransform):
     --------
     >>> import torch
     >>> from torch_geometric.data import Data
-    >>> from graphrf.transforms import PersonalizedPageRank
+    >>> from graphrf.pyg import PersonalizedPageRank
     >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     >>> PersonalizedPageRank(k=2)(data)
     Data(edge_index=[2, 7], num_nodes=4, edge_weight=[7])

@@ -1,8 +1,8 @@
 """How long do the transforms for PyTorch Geometric take on a large graph?
 
-    python benchmarks/transforms.py                    # a million nodes, four million edges
-    python benchmarks/transforms.py --nodes 100000
-    python benchmarks/transforms.py --only PageRank
+    python benchmarks/pyg.py                    # a million nodes, four million edges
+    python benchmarks/pyg.py --nodes 100000
+    python benchmarks/pyg.py --only PageRank
 
 A random graph with 4 edges per node. Each transform runs once, after a small graph has compiled its loops; seconds
 are those of the clock and of the processors. PyTorch Geometric's own `GDC` needs dense matrices here, and its
@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import AddRandomWalkPE, BaseTransform
 
 import graphrf as grf
-from graphrf.transforms import AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
+from graphrf.pyg import AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
 
 TRANSFORMS: dict[str, BaseTransform] = {
     "GRFDiffusion(Diffusion(1.0))": GRFDiffusion(grf.Diffusion(1.0), seed=0),

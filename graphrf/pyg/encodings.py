@@ -11,11 +11,11 @@ from torch_geometric.transforms import BaseTransform
 from graphrf._base import checks
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.operators.series.apply import apply_root
+from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_node_attribute
+from graphrf.pyg.returns import return_probabilities
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import require_sampler, sample_features
-from graphrf.transforms.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_node_attribute
-from graphrf.transforms.returns import return_probabilities
 
 # Columns of random features that are made at once, and the error of the exact ones relative to the largest root.
 _COLUMNS, _TOLERANCE = 16, 1e-6
@@ -65,7 +65,7 @@ class AddRandomFeatures(BaseTransform):
     --------
     >>> import torch, graphrf as grf
     >>> from torch_geometric.data import Data
-    >>> from graphrf.transforms import AddRandomFeatures
+    >>> from graphrf.pyg import AddRandomFeatures
     >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     >>> AddRandomFeatures(grf.Diffusion(2.0), dim=8, seed=0)(data)
     Data(edge_index=[2, 4], num_nodes=4, random_features=[4, 8])
@@ -154,7 +154,7 @@ class AddReturnProbabilities(BaseTransform):
     --------
     >>> import torch
     >>> from torch_geometric.data import Data
-    >>> from graphrf.transforms import AddReturnProbabilities
+    >>> from graphrf.pyg import AddReturnProbabilities
     >>> triangle = Data(edge_index=torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]]), num_nodes=3)
     >>> AddReturnProbabilities(walk_length=4, seed=0)(triangle).return_probabilities[0]
     tensor([0.0000, 0.5000, 0.2500, 0.3750])

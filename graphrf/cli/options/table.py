@@ -271,7 +271,7 @@ OPTIONS = {
     "repeats": Option("Measuring", "Number of samples from each sampler."),
     "most_work": Option("Measuring", "Samplers that need more operations than this are skipped."),
     # the demo
-    "out": Option("Output", "Folder for report.html."),
+    "out": Option("Output", "Folder for report.html. Default: out."),
     "papers": Option(
         "Output", "Instead, print the errors of samplers and of estimates of PageRank.", flags="--papers"
     ),

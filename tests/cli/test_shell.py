@@ -6,13 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from graphrf.cli import app
+from graphrf.cli.options import output
 from graphrf.cli.options.commands import completed_graphs
-from graphrf.cli.options.messages import brief, shortened
+from graphrf.cli.options.messages import Talking, brief, shortened
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\nd,e\ne,f\nf,g\ng,e\n"
 OBSERVED = "node,speed\na,1.0\nc,2.0\ne,5.5\ng,6.0\n"
@@ -147,3 +149,13 @@ def test_numbers_for_people():
         "123457", "-98765.4", "1234.57", "0.000123456", "2e+20",
     ]  # fmt: skip
     assert shortened("K(a=0.10000000000000002, b=64, c=1.23456e-07)") == "K(a=0.1, b=64, c=1.23456e-07)"
+
+
+def test_a_terminal_shows_six_digits_and_pipes_hold_all(monkeypatch):
+    printed = []
+    monkeypatch.setattr(output, "echo", printed.append)
+    result = output.Result("gram", [("node", ["a"]), ("a", [1 / 3])], {})
+    for terminal in (True, False):
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda shown=terminal: shown))
+        output.deliver(result, None, Talking())
+    assert printed == ["node,a\na,0.333333\n", f"node,a\na,{1 / 3}\n"]

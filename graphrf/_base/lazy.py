@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -77,59 +74,6 @@ def attach(
         return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return load, listed, public
-
-
-class _Later(ModuleType):
-    """A package that is loaded when one of its names is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_loaded(self), name)
-
-
-def _loaded(later: _Later) -> ModuleType:
-    """The package itself."""
-    if sys.modules.get(later.__name__) is later:
-        del sys.modules[later.__name__]
-        importlib.import_module(later.__name__)
-    return sys.modules[later.__name__]
-
-
-class _Submodules(MetaPathFinder, Loader):
-    """Loads a package that was put off before any of its submodules, which may come along with it."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        package = sys.modules.get(fullname.rpartition(".")[0])
-        if not isinstance(package, _Later):
-            return None
-        _loaded(package)
-        return ModuleSpec(fullname, self) if fullname in sys.modules else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = sys.modules[spec.name]
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """The module came with its package: only its own spec is put back."""
-        assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state
-
-
-def put_off(package: str) -> None:
-    """Load a package not when it is imported but when one of its names or submodules is used.
-
-    For programs that start often. `importlib.util.LazyLoader` does the same, but loads a package as soon as a
-    second module imports it.
-    """
-    spec = None if package in sys.modules else importlib.util.find_spec(package)
-    if spec is not None:
-        module = _Later(package)
-        module.__spec__, module.__path__ = spec, list(spec.submodule_search_locations or ())
-        sys.modules[package] = module
-        if not any(isinstance(finder, _Submodules) for finder in sys.meta_path):
-            sys.meta_path.insert(0, _Submodules())
 
 
 def need(library: str, what: str) -> Any:

@@ -10,8 +10,8 @@ import typer
 
 from graphrf._base.version import __version__
 from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
-from graphrf.cli.demo import command
-from graphrf.cli.options.groups import Group, add_command
+from graphrf.cli.demo import command as demo
+from graphrf.cli.options.commands import Group, add_command
 from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
 
 app: typer.Typer = typer.Typer(
@@ -21,7 +21,7 @@ app: typer.Typer = typer.Typer(
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 115},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich takes longer to import than all else that help needs
+    rich_markup_mode=None,  # rich takes longer to import than everything else that help needs
 )
 
 
@@ -40,22 +40,22 @@ def _options(
     """Options before the command's name."""
 
 
-add_command(app, command.demo, examples=command.EXAMPLES)
-add_command(app, datasets.datasets, examples=datasets.EXAMPLES, places={"name": "NAME"})
-add_command(app, features.features, examples=features.EXAMPLES)
-add_command(app, gram.gram, examples=gram.EXAMPLES, places={"nodes": "--rows"})
-add_command(app, regression.fit, examples=regression.FIT_EXAMPLES, places=space_time.PLACES)
-add_command(app, regression.predict, examples=regression.PREDICT_EXAMPLES, places={"path": "MODEL"})
-add_command(app, space_time.fill, examples=space_time.EXAMPLES, places=space_time.PLACES)
-add_command(app, classify.classify, examples=classify.EXAMPLES, places={"labels": "OBSERVATIONS"})
-add_command(app, pagerank.pagerank, examples=pagerank.EXAMPLES)
-add_command(app, couple.couple, examples=couple.EXAMPLES)
-add_command(app, bench.bench, examples=bench.EXAMPLES)
+add_command(app, demo.demo, demo.EXAMPLES)
+add_command(app, datasets.datasets, datasets.EXAMPLES)
+add_command(app, features.features, features.EXAMPLES)
+add_command(app, gram.gram, gram.EXAMPLES)
+add_command(app, regression.fit, regression.FIT_EXAMPLES)
+add_command(app, regression.predict, regression.PREDICT_EXAMPLES)
+add_command(app, space_time.fill, space_time.EXAMPLES)
+add_command(app, classify.classify, classify.EXAMPLES)
+add_command(app, pagerank.pagerank, pagerank.EXAMPLES)
+add_command(app, couple.couple, couple.EXAMPLES)
+add_command(app, bench.bench, bench.EXAMPLES)
 
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
-    gc.set_threshold(50_000)  # what imports make stays: to look for garbage in it is a twentieth of short commands
+    gc.set_threshold(50_000)  # imports make objects that stay: collecting garbage among them takes 5 % of the time
     try:
         app()
     except KeyboardInterrupt:  # before or after a command of ours

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from graphrf.cli.options.commands import given_options, refuse_without
+from graphrf.cli.options.graphs import Reading, load
 from graphrf.cli.options.kernels import KernelChoice
+from graphrf.cli.options.messages import Talking, brief
 from graphrf.cli.options.output import Result, check_output, deliver
-from graphrf.cli.options.reading import GRAPH_HELP, Reading, load
-from graphrf.cli.options.refusals import given_options, refuse_without
-from graphrf.cli.options.running import Talking
 
-PANEL = "Coupling"
 EXAMPLES = (
     "graphrf couple --p-halt 0.3 -o coupling.json",
     "graphrf couple roads.csv --kernel diffusion --lengthscale 2 --order 20 -o coupling.json",
@@ -24,43 +21,18 @@ def couple(
     choice: KernelChoice,
     reading: Reading,
     talking: Talking,
-    graph: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[GRAPH]", show_default=False, help=f"{GRAPH_HELP} Default: a random graph, as in the paper."
-        ),
-    ] = None,
-    p_halt: Annotated[
-        float, typer.Option(help="Probability that a walk ends before each step.", rich_help_panel=PANEL)
-    ] = 0.1,
-    order: Annotated[int, typer.Option(help="Number of quantiles that are matched.", rich_help_panel=PANEL)] = 30,
-    objective: Annotated[
-        str, typer.Option(metavar="gram|pagerank", help="The estimate whose variance "
-        "is minimised.", rich_help_panel=PANEL)
-    ] = "gram",
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="linear|quadratic|projection|exhaustive", help="Solver of the matching.", rich_help_panel=PANEL
-        ),
-    ] = "linear",
-    walkers: Annotated[
-        int, typer.Option(help="Number of walks that are coupled with each other.", rich_help_panel=PANEL)
-    ] = 2,
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed of the solver. Default: 0.", rich_help_panel="Running")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="A .json file for `graphrf features --lengths`; overwritten if it exists.",
-        ),
-    ] = None,
-) -> None:  # fmt: skip
+    graph: str | None = None,
+    p_halt: float = 0.1,
+    order: int = 30,
+    objective: str = "gram",
+    solver: str = "linear",
+    walkers: int = 2,
+    seed: int | None = None,
+    output: str | None = None,
+) -> None:
     """Learn a coupling of walk lengths, for a kernel on a graph or for PageRank."""
     check_output(output, [graph] if graph else [], [".json"])
-    kernel = choice.optional()
+    kernel = choice.made()
     if graph is None:
         refuse_without(given_options(reading), "a GRAPH")
     loaded = None if graph is None else load(graph, reading, talking)
@@ -80,18 +52,20 @@ def couple(
     if output is not None:
         coupling.save(output)
         talking.remark(f"written to {output}")
+    permutations = coupling.permutations.tolist()
     facts: dict[str, Any] = {
         "graph": coupling.graph if loaded is None else loaded.facts, "kernel": coupling.kernel, "p_halt": p_halt,
         "order": order, "objective": objective, "solver": solver, "seed": coupling.seed,
     }  # fmt: skip
     found = {
-        "permutations": coupling.permutations.tolist(),
+        "permutations": permutations,
         "cost_before": coupling.cost_before,
         "cost_after": coupling.cost_after,
     }
     lines = [
-        f"permutation {number}: {' '.join(map(str, row))}"
-        for number, row in enumerate(coupling.permutations.tolist(), start=1)
+        f"permutation {number}: {' '.join(map(str, row))}" for number, row in enumerate(permutations, start=1)
     ]
-    lines.append(f"cost of independent lengths {coupling.cost_before:.6g}, coupled {coupling.cost_after:.6g}")
+    lines.append(
+        f"cost of independent lengths {brief(coupling.cost_before)}, coupled {brief(coupling.cost_after)}"
+    )
     deliver(Result("couple", (), facts, found, lambda: "\n".join(lines) + "\n"), None, talking)

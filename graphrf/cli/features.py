@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from graphrf.cli.options.graphs import Reading, load
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.nodes import ChosenNodes, NodeNames
+from graphrf.cli.options.messages import Talking
+from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.output import Result, check_output, deliver
-from graphrf.cli.options.reading import GraphSource, Reading, load
-from graphrf.cli.options.running import PANEL, Seeding, Talking, Threads
 from graphrf.cli.options.samplers import Sampling
 
 EXAMPLES = (
@@ -24,46 +21,32 @@ EXAMPLES = (
 )
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Limit such as 4GiB. Default: the free memory.", rich_help_panel=PANEL),
-]
-
 
 def features(
-    graph: GraphSource,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o", "--output", metavar="PLACE", rich_help_panel="Output", show_default=False,
-            help="An .npz file, or a folder (a name without an extension); an "
-            "interrupted run into a folder resumes.",
-        ),
-    ],
+    graph: str,
+    output: str,
     reading: Reading,
     sampling: Sampling,
     choice: KernelChoice,
-    seeding: Seeding,
-    threads: Threads,
     talking: Talking,
-    nodes: ChosenNodes = None,
-    memory_limit: MemoryLimit = None,
-) -> None:  # fmt: skip
+    seed: int | None = None,
+    threads: int | None = None,
+    memory_limit: str | None = None,
+    nodes: str | None = None,
+) -> None:
     """Sample graph random features, which can be used with every kernel."""
     folder = _folder(output)
     if folder is None:
         check_output(output, [graph], [".npz"])
-    limit = None if memory_limit is None else size(memory_limit)
+    limit = None if memory_limit is None else _size(memory_limit)
     loaded = load(graph, reading, talking)
-    kernel = choice.optional()
-    chosen = sampling.chosen(loaded.graph, kernel, choice.laplacian or "normalized")
+    chosen = sampling.chosen(loaded.graph, choice.made(), choice.laplacian or "normalized")
     if sampling.error is not None and folder is not None:
         raise ValueError("`-o` must be an .npz file with `--error`: a folder is written with one sampler")
     names = NodeNames.of_graph(loaded.graph)
     positions = None if nodes is None else names.chosen(nodes, "--nodes")
-    # A folder that is there knows its seed.
+    # An existing folder records its seed.
     known = folder is not None and (folder / "features.json").exists()
-    seed = None if known and seeding.seed is None else seeding.settled(talking)
 
     from graphrf.sampling.sample import sample_features
 
@@ -71,8 +54,8 @@ def features(
         loaded.graph,
         **chosen,
         nodes=positions,
-        seed=seed,
-        n_threads=threads.threads,
+        seed=None if known and seed is None else talking.settled(seed),
+        n_threads=threads,
         path=folder,
         memory_limit=limit,
         progress=talking.progress,
@@ -95,7 +78,7 @@ def features(
 
 
 def _folder(output: str) -> Path | None:
-    """The folder that the output is, if it is one: it is there, ends in a slash, or has no ending."""
+    """The folder of the output; None for a file: a path with an ending and no slash behind it."""
     path = Path(output)
     is_folder = path.is_dir() or output.endswith(("/", os.sep)) or not path.suffix
     if not is_folder or path.is_file():
@@ -108,7 +91,7 @@ def _folder(output: str) -> Path | None:
     return path
 
 
-def size(text: str) -> int:
+def _size(text: str) -> int:
     """Bytes of a size such as 4GiB, 500M or 1000000."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if found is None or len(found[1]) > 20:

@@ -20,11 +20,11 @@ from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import SigmaCoupled
 from graphrf.sampling.walks.random_walks import RandomWalks
 
-# What powers and series may leave out of sum |f_k|.
+# Fraction of sum |f_k| that powers and series may leave out.
 TAIL = 1e-3
-# Numbers of the exact rows, and nodes that a sampler is tried on before it is timed.
+# Most numbers in the exact rows, and nodes of a first sample, which compiles loops and counts the operations.
 _MOST_EXACT = 20_000_000
-_TRIED = 16
+_FIRST = 16
 
 _SIZED: dict[str, Callable[[int, Kernel, int], Any]] = {
     "compressed": lambda size, kernel, length: CompressedPowers(size, laplacian=kernel.laplacian),
@@ -48,11 +48,11 @@ class Measured:
 
     method: str
     size: int | None
-    error: float | None
-    spread: float | None
     operations: float
-    nonzeros: float | None
-    seconds: float | None
+    error: float | None = None
+    standard_error: float | None = None
+    nonzeros: float | None = None
+    seconds: float | None = None
     note: str = ""
 
 
@@ -64,55 +64,52 @@ def measures(
     The error is that of rows of Phi Phi^T for at most `n_rows` random nodes, in relative Frobenius norm against
     exact rows of K. What would take more than `most_work` operations is not run.
     """
-    scale = kernel.check_graph(graph)
-    length = kernel.truncation_length(TAIL, scale)
+    length = kernel.truncation_length(TAIL, kernel.check_graph(graph))
     rng = np.random.default_rng(seed)
     n_rows = max(1, min(n_rows, graph.n_nodes, _MOST_EXACT // graph.n_nodes))
     rows = graph.positions(np.sort(rng.permutation(graph.n_nodes)[:n_rows]))
     exact = kernel_block(graph, kernel, rows=rows)
-    case = _Case(graph, kernel, rows, exact, most_work, seed)
-    for method, make in _SIZED.items():
-        for size in sizes:
-            yield case.measured(method, size, make(size, kernel, length), 1 if method == "cut" else repeats)
-    yield case.measured("exact", None, ExactPowers(length, laplacian=kernel.laplacian), 1)
+    samplers = [
+        (method, size, make(size, kernel, length), 1 if method == "cut" else repeats)
+        for method, make in _SIZED.items()
+        for size in sizes
+    ]
+    for method, size, sampler, n_repeats in [
+        *samplers, ("exact", None, ExactPowers(length, laplacian=kernel.laplacian), 1),
+    ]:  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of heavy tails and cut series: the error is measured
+            first = sample_features(graph, sampler, nodes=rows[:_FIRST], seed=seed)
+            first.matrix(kernel)
+            operations = first.n_steps / first.nodes.size
+            if operations * graph.n_nodes > most_work:
+                yield Measured(method, size, operations, note="too much work")
+                continue
+            try:
+                yield _repeated(method, size, graph, kernel, sampler, rows, exact, range(seed, seed + n_repeats))
+            except MemoryError:
+                yield Measured(method, size, operations, note="too little memory")
     yield _series(graph, kernel, length, rng.standard_normal(graph.n_nodes))
 
 
-@dataclass(frozen=True)
-class _Case:
-    graph: Graph
-    kernel: Kernel
-    rows: np.ndarray
-    exact: np.ndarray
-    most_work: float
-    seed: int
-
-    def measured(self, method: str, size: int | None, sampler: Any, repeats: int) -> Measured:
-        """A sampler's errors and costs; a few nodes first, which compiles what is not, and tells the work."""
-        n_nodes = self.graph.n_nodes
-        errors, seconds = [], []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of heavy tails and cut series: the error is measured
-            tried = sample_features(self.graph, sampler, nodes=self.rows[:_TRIED], seed=self.seed)
-            tried.matrix(self.kernel)
-            operations = tried.n_steps / tried.nodes.size
-            if operations * n_nodes > self.most_work:
-                return Measured(method, size, None, None, operations, None, None, "too much work")
-            for number in range(repeats):
-                started = time.perf_counter()
-                try:
-                    features = sample_features(self.graph, sampler, seed=self.seed + number)
-                    phi = features.matrix(self.kernel)
-                except MemoryError:
-                    return Measured(method, size, None, None, operations, None, None, "too little memory")
-                seconds.append(time.perf_counter() - started)
-                estimate = np.asarray(phi @ phi[self.rows].toarray().T).T
-                errors.append(float(np.linalg.norm(estimate - self.exact) / np.linalg.norm(self.exact)))
-        spread = float(np.std(errors, ddof=1) / repeats**0.5) if repeats > 1 else None
-        return Measured(
-            method, size, float(np.mean(errors)), spread, features.n_steps / n_nodes, features.nnz / n_nodes,
-            float(np.median(seconds)),
-        )  # fmt: skip
+def _repeated(
+    method: str, size: int | None, graph: Graph, kernel: Kernel, sampler: Any, rows: np.ndarray, exact: np.ndarray,
+    seeds: range,
+) -> Measured:  # fmt: skip
+    """Mean error and median time of samples with several seeds."""
+    errors, seconds = [], []
+    for seed in seeds:
+        started = time.perf_counter()
+        features = sample_features(graph, sampler, seed=seed)
+        phi = features.matrix(kernel)
+        seconds.append(time.perf_counter() - started)
+        estimate = np.asarray(phi @ phi[rows].toarray().T).T
+        errors.append(float(np.linalg.norm(estimate - exact) / np.linalg.norm(exact)))
+    standard_error = float(np.std(errors, ddof=1) / len(errors) ** 0.5) if len(errors) > 1 else None
+    return Measured(
+        method, size, features.n_steps / graph.n_nodes, float(np.mean(errors)), standard_error,
+        features.nnz / graph.n_nodes, float(np.median(seconds)),
+    )  # fmt: skip
 
 
 def _series(graph: Graph, kernel: Kernel, length: int, vector: np.ndarray) -> Measured:
@@ -125,4 +122,4 @@ def _series(graph: Graph, kernel: Kernel, length: int, vector: np.ndarray) -> Me
     f = kernel.modulation(length + 1, kernel.check_graph(graph))
     operations = 2 * factor.n_products(f) * graph.walk_matrix(kernel.laplacian).nnz / graph.n_nodes
     error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-    return Measured("series, a product", None, error, None, operations, 0.0, seconds)
+    return Measured("series, a product", None, operations, error, None, 0.0, seconds)

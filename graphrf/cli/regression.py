@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from graphrf._base.lazy import put_off
+from graphrf.cli.options.commands import refuse_unused, require_known
+from graphrf.cli.options.graphs import Reading, load
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.messages import brief, shortened
-from graphrf.cli.options.nodes import ChosenNodes, NodeNames
-from graphrf.cli.options.observations import PANEL as OBSERVATIONS
-from graphrf.cli.options.observations import ObservationsFile, ObservedColumns
-from graphrf.cli.options.output import OutputPath, Result, aligned, check_output, deliver
-from graphrf.cli.options.reading import GraphSource, Reading, load
-from graphrf.cli.options.refusals import refuse_unused
-from graphrf.cli.options.running import Seeding, Talking, Threads
-from graphrf.cli.options.training import PANEL, Method, Optimize
-from graphrf.cli.space_time import TIME_HELP, fit_through_time, predict_through_time, trained
+from graphrf.cli.options.messages import Talking, shortened
+from graphrf.cli.options.nodes import NodeNames
+from graphrf.cli.options.observations import Covariates, ObservedColumns, read_covariates
+from graphrf.cli.options.output import Result, aligned, check_output, deliver, facts_table
+from graphrf.cli.options.table import LIKELIHOOD_NAMES
+from graphrf.cli.space_time import fit_through_time, predict_through_time
 
 if TYPE_CHECKING:
     from graphrf.gp.regression import GraphGPRegressor
@@ -26,162 +22,140 @@ if TYPE_CHECKING:
 FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
-    "graphrf fit generated-grid heat.csv --target-column celsius --noise 0.01 -o m.npz",
+    "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure expected -o risk.npz",
+    "graphrf fit generated-grid heat.csv --target-column celsius --covariates height -o m.npz",
     "graphrf fit roads.csv speeds.csv --time date -o traffic.npz --seed 0",
 )
 PREDICT_EXAMPLES = (
     "graphrf predict model.npz -o predictions.csv",
     "graphrf predict model.npz --nodes a,b --observation",
+    "graphrf predict risk.npz --above 1.5",
     "graphrf predict model.npz --samples 5 --seed 0 -o draws.csv",
     "graphrf predict traffic.npz --nodes a,b --times '2024-05-06 07:30,2024-05-06 08:00'",
 )
 
 
 def fit(
-    graph: GraphSource,
-    observations: ObservationsFile,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o", "--output", metavar="MODEL", rich_help_panel="Output", show_default=False,
-            help="An .npz file, overwritten if it exists (missing folders are created); it contains the graph "
-            "and the observations.",
-        ),
-    ],
+    graph: str,
+    observations: str,
+    output: str,
     observed: ObservedColumns,
     reading: Reading,
     choice: KernelChoice,
-    seeding: Seeding,
-    threads: Threads,
     talking: Talking,
-    method: Method = "auto",
-    noise: Annotated[
-        float | None, typer.Option(help="Fix the noise variance.", rich_help_panel=PANEL)
-    ] = None,
-    output_scale: Annotated[
-        float | None, typer.Option(help="Fix the variance of the signal.", rich_help_panel=PANEL)
-    ] = None,
-    optimize: Optimize = True,
-    max_train: Annotated[
-        int | None,
-        typer.Option(
-            help="Maximum number of nodes in a block of training; through time, approximate number of readings.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", rich_help_panel=OBSERVATIONS, help=f"Fit through time. {TIME_HELP}"
-        ),
-    ] = None,
-) -> None:  # fmt: skip
+    time: str | None = None,
+    covariates: str | None = None,
+    exposure: str | None = None,
+    trials: str | None = None,
+    likelihood: str = "gaussian",
+    method: str = "auto",
+    noise: float | None = None,
+    output_scale: float | None = None,
+    optimize: bool = True,
+    max_train: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+) -> None:
     """Fit a Gaussian process to values observed at some nodes, once or through time, and save it."""
     check_output(output, [graph, observations], [".npz"])
     if time is not None:
         single = {
-            "--method": None if method == "auto" else method, "--noise": noise, "--output-scale": output_scale,
-            "--no-optimize": None if optimize else True,
+            "--method": None if method == "auto" else method,
+            "--likelihood": None if likelihood == "gaussian" else likelihood, "--noise": noise,
+            "--output-scale": output_scale, "--no-optimize": None if optimize else True,
+            "--covariates": covariates, "--exposure": exposure, "--trials": trials,
         }  # fmt: skip
         refuse_unused(single, (), "`--time`: hyperparameters through time are trained")
-        fitted = trained(
-            graph, observations, time, observed, reading, choice, seeding, threads, talking, max_train
+        fit_through_time(
+            graph, observations, output, time, observed, reading, choice, talking, max_train, seed, threads
         )
-        fit_through_time(fitted, output, talking)
         return
+    require_known("--likelihood", likelihood, LIKELIHOOD_NAMES)
     if choice.kernel is None and choice.laplacian is not None:
         raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
     if choice.kernel is None and not optimize:
         raise ValueError("`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared")
-    kernel = choice.optional() or "auto"
+    kernel = choice.made() or "auto"
     loaded = load(graph, reading, talking)
-    names = NodeNames.of_graph(loaded.graph)
-    positions, targets = observed.read(observations, names)
-    seed = seeding.settled(talking)
+    found = observed.read(observations, NodeNames.of_graph(loaded.graph))
+    x = None if covariates is None else Covariates.of(found.table, covariates.split(","))
+    factors = {
+        "exposure": found.factors(exposure, "exposure"),
+        "trials": found.factors(trials, "trials"),
+    }
+    seed = talking.settled(seed)
 
-    put_off("scipy.stats")  # as in `predict`
     from graphrf.gp import GraphGPRegressor, Numerics
 
-    options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
+    numerics = Numerics(n_threads=threads)
+    if max_train is not None:
+        numerics = dataclasses.replace(numerics, max_train=max_train)
     gp = GraphGPRegressor(
         loaded.graph,
         kernel=kernel,
+        likelihood=likelihood,
         method=method,
         noise=noise,
         output_scale=output_scale,
         optimize=optimize,
         seed=seed,
-        numerics=Numerics(n_threads=threads.threads, **options),
+        numerics=numerics,
         progress=talking.progress,
-    ).fit(positions, targets)
-    # How this run was watched, and its threads, are not the next one's.
+    ).fit(found.positions, found.targets, x=x, **factors)
+    # Progress bars and threads are not the next run's.
     gp.set_params(progress=False, numerics__n_threads=None).save(output)
-    found = _fitted(gp)
     talking.remark(f"written to {output}")
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
-    rows = [
-        (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
-        for name, value in found.items()
-    ]
-    compared = [
-        (shortened(repr(kernel)), f"{evidence:.2f}", f"{probability:.3f}")
-        for kernel, evidence, probability in gp.candidates_
-    ]
-
-    def shown() -> str:
-        table = aligned(("fitted", ""), rows, left=2)
-        if len(compared) == 1:
-            return table
-        titles = ("kernels compared", "log evidence", "probability")
-        return f"{table}\n{aligned(titles, compared, left=1)}"
-
     facts["candidates"] = [
-        {
-            "kernel": repr(kernel),
-            "log_evidence": evidence,
-            "probability": probability,
-        }
+        {"kernel": repr(kernel), "log_evidence": evidence, "probability": probability}
         for kernel, evidence, probability in gp.candidates_
     ]
-    deliver(Result("fit", (), facts, found, shown), None, talking)
+    fitted = _fitted(gp)
+    deliver(Result("fit", (), facts, fitted, lambda: _summary(gp, fitted)), None, talking)
 
 
 def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
-    """The fitted hyperparameters and how they were found."""
+    """The fitted hyperparameters and how they were determined."""
+    counts = hasattr(gp, "likelihood_")
+    variance = {"likelihood": repr(gp.likelihood_)} if counts else {"noise": float(gp.noise_)}
+    coefficients = {
+        f"coefficient of {name}": float(value)
+        for name, value in zip(gp.coefficients_.names, gp.coefficients_.mean, strict=True)
+        if name != "constant"
+    }
     return {
-        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), "noise": float(gp.noise_),
-        "mean": float(gp.mean_), "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
+        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), **variance,
+        "mean": float(gp.mean_), **coefficients, "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
         "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
         "solver": gp.solver_, "points": gp.n_points_, "converged": bool(gp.converged_),
     }  # fmt: skip
 
 
+def _summary(gp: GraphGPRegressor, fitted: dict[str, Any]) -> str:
+    """The fitted hyperparameters for people, and the kernels if several were compared."""
+    table = facts_table("fitted", fitted)
+    if len(gp.candidates_) == 1:
+        return table
+    compared = [
+        (shortened(repr(kernel)), f"{evidence:.2f}", f"{probability:.3f}")
+        for kernel, evidence, probability in gp.candidates_
+    ]
+    return f"{table}\n{aligned(('kernels compared', 'log evidence', 'probability'), compared)}"
+
+
 def predict(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A file written by `graphrf fit`.", show_default=False)
-    ],
-    threads: Threads,
+    model: str,
     talking: Talking,
-    nodes: ChosenNodes = None,
-    times: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIMES", help="Times for a model through time: a file, or A,B,C. "
-            "Default: the times in its data."
-        ),
-    ] = None,
-    observation: Annotated[
-        bool, typer.Option("--observation", help="Give standard deviations of a new "
-        "observation, which include noise.")
-    ] = False,
-    samples: Annotated[
-        int | None, typer.Option(help="Number of functions to draw from the posterior, in addition.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed of the draws. Default: random and reported.")
-    ] = None,
-    output: OutputPath = None,
-) -> None:  # fmt: skip
+    nodes: str | None = None,
+    times: str | None = None,
+    covariates: str | None = None,
+    above: float | None = None,
+    observation: bool = False,
+    samples: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    output: str | None = None,
+) -> None:
     """Predict means and standard deviations at the nodes of a fitted model's graph, and at any times."""
     check_output(output, [model])
     if seed is not None and samples is None:
@@ -191,30 +165,34 @@ def predict(
     from graphrf._base.files.arrays import record_format
 
     if (record_format(model) or "").startswith("graphrf graph-time"):
-        predict_through_time(model, threads, talking, nodes, times, observation, samples, seed, output)
+        refuse_unused({"--covariates": covariates, "--above": above}, (), "a model through time")
+        predict_through_time(model, talking, nodes, times, observation, samples, seed, threads, output)
         return
     if times is not None and os.path.isfile(model):
         raise ValueError(
             f"`--times` cannot be used with {model}, which is not a model through time (`fit --time`)"
         )
-    # Imported for what is not used here: half the time that this command would need to start.
-    for package in ("pandas", "scipy.optimize", "scipy.stats"):
-        put_off(package)
+    if covariates is not None and nodes is not None:
+        raise ValueError("`--nodes` and `--covariates` exclude each other: the file of covariates has the nodes")
     from graphrf.gp import GraphGPRegressor
 
     gp: GraphGPRegressor = GraphGPRegressor.load(model)
-    gp.set_params(n_threads=threads.threads, progress=talking.progress)
-    graph = gp.graph
-    names = NodeNames.of_graph(graph)
-    chosen = None if nodes is None else names.chosen(nodes, "--nodes")
-    mean, std = gp.predict(chosen, return_std="observation" if observation else True)
+    gp.set_params(numerics__n_threads=threads, progress=talking.progress)
+    names = NodeNames.of_graph(gp.graph)
+    chosen, x = None if nodes is None else names.chosen(nodes, "--nodes"), None
+    if covariates is not None:
+        titles = [name for name in gp.coefficients_.names if name != "constant"]
+        chosen, x = read_covariates(covariates, titles, names)
+    mean, std = gp.predict(chosen, return_std="observation" if observation else True, x=x)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
     facts: dict[str, Any] = {
         "model": model, "kernel": repr(gp.kernel_), "std_of": "observation" if observation else "function",
     }  # fmt: skip
+    if above is not None:
+        columns["probability"] = gp.probability(chosen, above=above, x=x)
+        facts["above"] = above
     if samples is not None:
-        drawn = Seeding(seed).settled(talking)
-        draws = gp.sample(chosen, n_samples=samples, seed=drawn)
+        facts["seed"] = seed = talking.settled(seed)
+        draws = gp.sample(chosen, n_samples=samples, seed=seed, x=x)
         columns |= {f"sample_{number}": draw for number, draw in enumerate(draws, start=1)}
-        facts["seed"] = drawn
     deliver(Result("predict", list(columns.items()), facts), output, talking)

@@ -1,21 +1,17 @@
-"""`graphrf fill`, and what `graphrf fit` and `graphrf predict` do of a signal through time."""
+"""`graphrf fill`, and the parts of `graphrf fit` and `graphrf predict` for a signal through time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from graphrf.cli.options.commands import refuse_without
+from graphrf.cli.options.graphs import Reading, load
 from graphrf.cli.options.kernels import KernelChoice
-from graphrf.cli.options.messages import brief, shortened
+from graphrf.cli.options.messages import Talking, brief, shortened
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
-from graphrf.cli.options.output import Result, aligned, check_output, deliver
-from graphrf.cli.options.reading import GraphSource, Reading, load
-from graphrf.cli.options.refusals import refuse_without
-from graphrf.cli.options.running import Seeding, Talking, Threads
-from graphrf.cli.options.series import chosen_times, read_series
-from graphrf.cli.options.training import PANEL
+from graphrf.cli.options.output import Result, aligned, check_output, deliver, facts_table
+from graphrf.cli.options.series import Readings, chosen_times, read_series
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,59 +23,24 @@ EXAMPLES = (
     "graphrf fill roads.csv speeds.csv -o filled.csv --std deviations.csv --seed 0",
     "graphrf fill roads.csv long.csv --time when --target-column speed -o filled.csv",
 )
-PLACES = {"y": "OBSERVATIONS", "Y": "OBSERVATIONS", "times": "--time"}
-TIME_HELP = (
-    "The column of times, in hours or dates. The table has a column for each node, or a line for each reading."
-)
-_TRAINED = ("diffusion", "matern", "regularized-laplacian")
+_TRAINED = ("diffusion", "matern", "regularized_laplacian")
 
 
 def fill(
-    graph: GraphSource,
-    observations: Annotated[
-        str,
-        typer.Argument(
-            metavar="OBSERVATIONS", show_default=False,
-            help="A csv file of times and readings, with empty cells as gaps: a "
-            "column for each node, or a line for "
-            "each reading.",
-        ),
-    ],
+    graph: str,
+    observations: str,
     observed: ObservedColumns,
     reading: Reading,
     choice: KernelChoice,
-    seeding: Seeding,
-    threads: Threads,
     talking: Talking,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", rich_help_panel="Observations",
-            help=f"{TIME_HELP} Default: the column with this title, or the first.",
-        ),
-    ] = None,
-    max_train: Annotated[
-        int | None, typer.Option(help="Approximate number of readings used in training.", rich_help_panel=PANEL)
-    ] = None,
-    observation: Annotated[
-        bool, typer.Option("--observation", help="Give standard deviations of a new reading, which include noise.")
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="A .csv file of the same form, overwritten if it exists. Default: standard output.",
-        ),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel="Output", show_default=False,
-            help="Also write the standard deviations to this .csv file, in the same "
-            "form; 0 where there is a reading.",
-        ),
-    ] = None,
-) -> None:  # fmt: skip
+    time: str | None = None,
+    max_train: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    observation: bool = False,
+    output: str | None = None,
+    std: str | None = None,
+) -> None:
     """Fill gaps in readings through time with a Gaussian process on graph and time."""
     check_output(output, [graph, observations], [".csv"])
     if output is None and talking.json:
@@ -87,130 +48,117 @@ def fill(
     if std is None:
         refuse_without({"--observation": observation or None}, "`--std`")
     else:
-        try:
-            check_output(std, [graph, observations], [".csv"])
-        except ValueError as error:
-            raise ValueError(str(error).replace("`-o`", "`--std`")) from None
+        check_output(std, [graph, observations], [".csv"], "--std")
         if std in (output, "-"):
             raise ValueError("`--std` and `-o` must be different files")
-    fitted = trained(graph, observations, time, observed, reading, choice, seeding, threads, talking, max_train)
-    gp, table = fitted.gp, fitted.table
+    gp, readings, facts = _trained(
+        graph, observations, time, observed, reading, choice, talking, max_train, seed, threads
+    )
+    std_of = "observation" if observation else "function"
+    means, deviations = _in_gaps(gp, readings, std is not None and ("observation" if observation else True))
+    n_gaps = int(means.size)
+    facts |= {"filled": n_gaps, "std_of": std_of}
+    tables = Talking(quiet=talking.quiet)
+    if std is not None:
+        deliver(Result("fill", readings.filled(deviations, 0.0), facts), std, tables)
+    talking.remark(f"filled {n_gaps} gaps in {readings.values.size} cells")
+    deliver(Result("fill", readings.filled(means), facts), output, tables)
+
+
+def _in_gaps(gp: GraphTimeGPRegressor, readings: Readings, std: bool | str) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations in the gaps, from all their nodes at all their times."""
     import numpy as np
 
-    gaps = np.isnan(table.values)
-    means, deviations = np.zeros(table.values.shape), np.zeros(table.values.shape)
-    kind: Any = std is not None and ("observation" if observation else True)
-    # Of long tables each gap's node and time, from the grid of those.
-    nodes, column = np.unique(table.nodes, return_inverse=True)
-    stamps = [table.times[i] for i in range(len(table.times)) if gaps[i].any()]
-    order = {stamp: i for i, stamp in enumerate(dict.fromkeys(stamps))}
-    if stamps:
-        found = gp.predict(nodes, list(order), return_std=kind)
-        mean, spread = found if kind else (found, np.zeros_like(found))
-        rows = np.flatnonzero(gaps.any(axis=1) if gaps.ndim == 2 else gaps)
-        if table.long:
-            places = [order[stamp] for stamp in stamps], column[rows]
-            means[rows], deviations[rows] = mean[places], spread[places]
-        else:
-            means[rows], deviations[rows] = mean[:, column], spread[:, column]
-    facts = fitted.facts | {"filled": int(gaps.sum()), "std_of": "observation" if observation else "function"}
-    if std is not None:
-        deliver(Result("fill", table.with_cells(deviations, "0.0"), facts), std, Talking(quiet=talking.quiet))
-    talking.remark(f"filled {int(gaps.sum())} gaps in {table.values.size} cells")
-    deliver(Result("fill", table.with_cells(means), facts), output, Talking(quiet=talking.quiet))
+    gaps = np.flatnonzero(np.isnan(readings.values))
+    if not gaps.size:
+        return np.empty(0), np.empty(0)
+    nodes, at_node = np.unique(readings.nodes[gaps], return_inverse=True)
+    order = {stamp: i for i, stamp in enumerate(dict.fromkeys(readings.times[gap] for gap in gaps))}
+    at_time = [order[readings.times[gap]] for gap in gaps]
+    found = gp.predict(nodes, list(order), return_std=std)
+    mean, deviation = found if std else (found, np.zeros_like(found))
+    return mean[at_time, at_node], deviation[at_time, at_node]
 
 
-class Fitted:
-    """A regressor on graph and time, with the table that it was fitted to, and what a record says of it."""
-
-    def __init__(self, gp: GraphTimeGPRegressor, table: Any, facts: dict[str, Any]) -> None:
-        self.gp, self.table, self.facts = gp, table, facts
-
-
-def trained(
+def _trained(
     graph: str, observations: str, time: str | None, observed: ObservedColumns, reading: Reading,
-    choice: KernelChoice, seeding: Seeding, threads: Threads, talking: Talking, max_train: int | None,
-) -> Fitted:  # fmt: skip
-    """Train a model on a file of observations, for `fit` and `fill`."""
+    choice: KernelChoice, talking: Talking, max_train: int | None, seed: int | None, threads: int | None,
+) -> tuple[GraphTimeGPRegressor, Readings, dict[str, Any]]:  # fmt: skip
+    """A model trained on a file of observations, the readings of the file, and metadata."""
     kernel = _kernel(choice)
     loaded = load(graph, reading, talking)
-    table = read_series(observations, time, observed, NodeNames.of_graph(loaded.graph))
-    seed = seeding.settled(talking)
+    readings = read_series(observations, time, observed, NodeNames.of_graph(loaded.graph))
+    seed = talking.settled(seed)
 
     from graphrf.gp import GraphTimeGPRegressor
 
-    options: dict[str, Any] = {} if max_train is None else {"max_train": max_train}
-    gp = GraphTimeGPRegressor(loaded.graph, kernel, seed=seed, n_threads=threads.threads, **options)
-    table.fitted(gp)
+    gp = GraphTimeGPRegressor(loaded.graph, kernel, max_train=max_train, seed=seed, n_threads=threads)
+    gp.fit(readings.nodes, readings.times, readings.values)
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "kernel": repr(gp.kernel_)}
-    return Fitted(gp, table, facts)
+    return gp, readings, facts
 
 
-def fit_through_time(fitted: Fitted, output: str, talking: Talking) -> None:
-    """Save a regressor on graph and time, and say what training found."""
-    gp = fitted.gp
+def fit_through_time(
+    graph: str, observations: str, output: str, time: str, observed: ObservedColumns, reading: Reading,
+    choice: KernelChoice, talking: Talking, max_train: int | None, seed: int | None, threads: int | None,
+) -> None:  # fmt: skip
+    """Train a regressor on graph and time, save it, and report its hyperparameters."""
+    gp, _, facts = _trained(
+        graph, observations, time, observed, reading, choice, talking, max_train, seed, threads
+    )
     gp.set_params(n_threads=None).save(output)  # threads are not the next run's
     talking.remark(f"written to {output}")
-    found: dict[str, Any] = {
+    fitted: dict[str, Any] = {
         "kernel": repr(gp.kernel_), "noise": float(gp.noise_), "mean": float(gp.mean_),
         "log_marginal_likelihood": float(gp.log_marginal_likelihood_), "observations": gp.n_observations_,
         "observed_nodes": int(gp.sensors_.size), "times": int(gp.times_.size), "converged": bool(gp.converged_),
-        "parts": [
-            {"kernel": repr(part.kernel), "shared": float(part.shared), "own": float(part.own)}
-            for part in gp.parts_
-        ],
     }  # fmt: skip
-    rows = [
-        (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
-        for name, value in found.items()
-        if name != "parts"
+    parts = [
+        {"kernel": repr(part.kernel), "shared": float(part.shared), "own": float(part.own)} for part in gp.parts_
     ]
-    parts = [(shortened(part["kernel"]), brief(part["shared"]), brief(part["own"])) for part in found["parts"]]
 
     def shown() -> str:
         head = ("time kernels (hours)", "variance shared on the graph", "variance per node")
-        return f"{aligned(('fitted', ''), rows, left=2)}\n{aligned(head, parts, left=1)}"
+        rows = [(shortened(repr(part.kernel)), brief(part.shared), brief(part.own)) for part in gp.parts_]
+        return f"{facts_table('fitted', fitted)}\n{aligned(head, rows)}"
 
-    deliver(Result("fit", (), fitted.facts | {"output": output}, found, shown), None, talking)
+    deliver(Result("fit", (), facts | {"output": output}, fitted | {"parts": parts}, shown), None, talking)
 
 
 def predict_through_time(
-    model: str, threads: Threads, talking: Talking, nodes: str | None, times: str | None, observation: bool,
-    samples: int | None, seed: int | None, output: str | None,
+    model: str, talking: Talking, nodes: str | None, times: str | None, observation: bool, samples: int | None,
+    seed: int | None, threads: int | None, output: str | None,
 ) -> None:  # fmt: skip
-    """Means and deviations at nodes and times, a line for each."""
+    """Means and standard deviations at nodes and times, a line for each."""
     import numpy as np
 
     from graphrf.gp import GraphTimeGPRegressor
 
     gp = GraphTimeGPRegressor.load(model)
-    gp.set_params(n_threads=threads.threads)
+    gp.set_params(n_threads=threads)
     names = NodeNames.of_graph(gp.graph)
     chosen = None if nodes is None else names.chosen(nodes, "--nodes")
-    texts, stamps = (told(gp), None) if times is None else chosen_times(times, "--times")
+    texts, stamps = (_times_of(gp), None) if times is None else chosen_times(times)
     if stamps is not None and isinstance(stamps[0], float) == (gp.times_.dtype.kind == "M"):
         wanted = "dates" if isinstance(stamps[0], float) else "hours"
         raise ValueError(f"`--times` must be {wanted}, as in the table of {model}, got {texts[0]!r}")
+    std_of = "observation" if observation else "function"
     mean, std = gp.predict(chosen, stamps, return_std="observation" if observation else True)
     labels = names.of(chosen)
     columns: dict[str, Any] = {
         "time": [text for text in texts for _ in labels], "node": labels * len(texts),
         "mean": mean.ravel(), "std": std.ravel(),
     }  # fmt: skip
-    facts: dict[str, Any] = {
-        "model": model, "kernel": repr(gp.kernel_), "std_of": "observation" if observation else "function",
-    }  # fmt: skip
+    facts: dict[str, Any] = {"model": model, "kernel": repr(gp.kernel_), "std_of": std_of}
     if samples is not None:
-        drawn = Seeding(seed).settled(talking)
-        draws = gp.sample(chosen, stamps, n_samples=samples, seed=drawn)
+        facts["seed"] = seed = talking.settled(seed)
+        draws = gp.sample(chosen, stamps, n_samples=samples, seed=seed)
         columns |= {f"sample_{number}": np.ravel(draw) for number, draw in enumerate(draws, start=1)}
-        facts["seed"] = drawn
     deliver(Result("predict", list(columns.items()), facts), output, talking)
 
 
-def told(gp: GraphTimeGPRegressor) -> list[str]:
+def _times_of(gp: GraphTimeGPRegressor) -> list[str]:
     """The times of a regressor as text: hours, or dates, in UTC where they have a time zone."""
-
     times: np.ndarray = gp.times_
     if times.dtype.kind != "M":
         return [repr(float(time)) for time in times]
@@ -220,19 +168,14 @@ def told(gp: GraphTimeGPRegressor) -> list[str]:
 
 
 def _kernel(choice: KernelChoice) -> Kernel | str:
-    """ "auto", a name whose lengthscale is chosen, or a kernel that is taken as it is."""
-    if choice.kernel is None:
-        if choice.laplacian is not None:
-            raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
-        return choice.optional() or "auto"
-    name = choice.kernel.lower().replace("_", "-")
-    given = (choice.lengthscale, choice.power, choice.smoothness, choice.laplacian)
-    if name in _TRAINED and choice.lengthscale is None:
-        if given != (None,) * 4:
-            raise ValueError(
-                "`--lengthscale` is needed: through time, either all "
-                "hyperparameters of a kernel are given, or only "
-                "`--kernel` and they are fitted"
-            )
-        return name.replace("-", "_")
-    return choice.made(name)
+    """ "auto", a name whose lengthscale is trained, or a kernel with all its hyperparameters."""
+    if choice.kernel is None and choice.laplacian is not None:
+        raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
+    if choice.name not in _TRAINED or choice.lengthscale is not None:
+        return choice.made() or "auto"
+    if (choice.power, choice.nu, choice.laplacian) != (None,) * 3:
+        raise ValueError(
+            "`--lengthscale` is needed: through time, either all hyperparameters of a kernel are given, or only "
+            "`--kernel` and they are fitted"
+        )
+    return choice.name

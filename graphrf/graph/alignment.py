@@ -100,14 +100,8 @@ class Rows:
         if len(table) < len(labels):  # repeated labels name no row
             return in_order
         own = [self.labels] if self.labels is not None and not self.numbered else []
-        named = []
-        for keys in [*own, *self.keys()]:
-            try:
-                order = [table.get(key, -1) for key in keys]
-            except TypeError:  # unhashable: not a label
-                continue
-            if -1 not in order:
-                named.append(np.array(order, dtype=np.int64))
+        ways = (_order(table, keys) for keys in [*own, *self.keys()])
+        named = [order for order in ways if order is not None]
         if not named:
             return [] if self.labelled else in_order
         if numbered and len(labels) == self.n_nodes and self.positions is not None:
@@ -232,3 +226,12 @@ def shown(labels: Sequence[Hashable]) -> str:
 
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _order(table: Mapping[Hashable, int], keys: Sequence[Any]) -> np.ndarray | None:
+    """The places of keys among labels; None where one is missing."""
+    try:
+        order = [table.get(key, -1) for key in keys]
+    except TypeError:  # unhashable: not a label
+        return None
+    return None if -1 in order else np.array(order, dtype=np.int64)

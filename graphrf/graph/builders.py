@@ -103,35 +103,15 @@ def from_edges(
     weight = None if said_unweighted else weight
     if weight is None and weight_is == "distance":
         raise checks.value_error("weight", "must hold the distances that weight_is='distance' refers to, got None")
-    names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
-    if n_nodes is not None:
-        n_nodes = checks.integer("n_nodes", n_nodes, low=1)
-        if names is not None and len(names) != n_nodes:
-            raise checks.value_error("nodes", f"must hold n_nodes={n_nodes} names, got {len(names)}")
+    names, n_nodes = _checked_names(nodes, n_nodes)
     ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
     if len(ends[0]) != len(ends[1]):
         raise checks.value_error("src", f"and `dst` must be equally long, got {len(ends[0])} and {len(ends[1])}")
-    numeric = all(isinstance(end, np.ndarray) for end in ends)
-    if numeric and (names is None or not any(isinstance(name, int | np.integer) for name in names)):
-        size = n_nodes if names is None else len(names)
-        positions = [checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)]
-        if size is None:
-            size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
-            if size == 0:
-                raise checks.value_error("src", "must hold at least one edge, got none; or give n_nodes or nodes")
-            name_them = "name the nodes by them: nodes=np.unique([src, dst])"
-            remarks.append(notices.of_identifiers(size, len(positions[0]), name_them))
-            remarks.append(notices.of_first_position(size, positions))
+    if _are_positions(ends, names):
+        positions, size = _numbered_ends(ends, n_nodes if names is None else len(names), remarks)
     else:
-        listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
-        positions, names = positions_of_ends(listed, names)
+        positions, names = _named_ends(ends, names, n_nodes)
         size = len(names)
-        if n_nodes is not None and n_nodes != size:
-            raise checks.value_error(
-                "n_nodes",
-                f"must be the number of names, {size}, got {n_nodes}; "
-                "give the names of nodes without edges by nodes=",
-            )
     values = None
     if weight is not None:
         values = checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
@@ -140,6 +120,49 @@ def from_edges(
         remarks.append(notices.of_parallel_edges(len(positions[0]) - adjacency.nnz, len(positions[0])))
     notices.warn_together(remarks)
     return Graph(adjacency, nodes=names, directed=directed)
+
+
+def _checked_names(nodes: Any, n_nodes: Any) -> tuple[list[Any] | None, int | None]:
+    """The names of all nodes, and their number, as far as these are given."""
+    names = None if nodes is None else list(nodes.tolist() if isinstance(nodes, np.ndarray) else nodes)
+    if n_nodes is not None:
+        n_nodes = checks.integer("n_nodes", n_nodes, low=1)
+        if names is not None and len(names) != n_nodes:
+            raise checks.value_error("nodes", f"must hold n_nodes={n_nodes} names, got {len(names)}")
+    return names, n_nodes
+
+
+def _are_positions(ends: Any, names: list[Any] | None) -> bool:
+    """True for ends that are integers where no name of a node is one."""
+    numeric = all(isinstance(end, np.ndarray) for end in ends)
+    return numeric and not any(isinstance(name, int | np.integer) for name in names or ())
+
+
+def _numbered_ends(ends: Any, size: int | None, remarks: list[str]) -> tuple[list[np.ndarray], int]:
+    """Ends that are positions, and the number of nodes; remarks on positions that look like identifiers."""
+    positions = [checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)]
+    if size is not None:
+        return positions, size
+    size = 1 + max((int(end.max()) for end in positions if end.size), default=-1)
+    if size == 0:
+        raise checks.value_error("src", "must hold at least one edge, got none; or give n_nodes or nodes")
+    name_them = "name the nodes by them: nodes=np.unique([src, dst])"
+    remarks.append(notices.of_identifiers(size, len(positions[0]), name_them))
+    remarks.append(notices.of_first_position(size, positions))
+    return positions, size
+
+
+def _named_ends(ends: Any, names: Any, n_nodes: int | None) -> tuple[Any, Any]:
+    """Positions of ends among the names, and these."""
+    listed = [end.tolist() if isinstance(end, np.ndarray) else end for end in ends]
+    positions, names = positions_of_ends(listed, names)
+    if n_nodes not in (None, len(names)):
+        raise checks.value_error(
+            "n_nodes",
+            f"must be the number of names, {len(names)}, got {n_nodes}; "
+            "give the names of nodes without edges by nodes=",
+        )
+    return positions, names
 
 
 def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None) -> Graph:

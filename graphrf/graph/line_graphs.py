@@ -47,14 +47,7 @@ def line_graph(
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:
-        levels = getattr(getattr(source, "index", None), "names", ())
-        if columns is None and len(levels) > 1 and not tables.names_ends(source):
-            raise checks.value_error(
-                "source",
-                f"must say which columns or levels hold the ends of edges, got columns {listed(source.columns)} "
-                f"and an index of levels {listed(map(str, levels))}: name levels u and v (frame.rename_axis), "
-                "or pass columns=",
-            )
+        _require_ends(source, columns)
         return of_edge_list("row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source))
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
@@ -79,6 +72,18 @@ def line_graph(
     return _joined(
         _Ends(edges, ends, range(len(other.src)), values, other.attributes), weights, lambda edge: f"edge {edge}"
     )
+
+
+def _require_ends(table: Any, columns: Any) -> None:
+    """Refuse a table of an index of several levels that does not name the ends of edges."""
+    levels = getattr(getattr(table, "index", None), "names", ())
+    if columns is None and len(levels) > 1 and not tables.names_ends(table):
+        raise checks.value_error(
+            "source",
+            f"must say which columns or levels hold the ends of edges, got columns {listed(table.columns)} "
+            f"and an index of levels {listed(map(str, levels))}: name levels u and v (frame.rename_axis), "
+            "or pass columns=",
+        )
 
 
 def of_edge_list(place: str, edges: EdgeList, weights: Weights, names: Sequence[Hashable] | None) -> Graph:

@@ -5,33 +5,40 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.untrusted import checked_size, listed, named, short
+from graphrf._base.files.untrusted import checked_size, named
 from graphrf.graph import line_graphs, notices, python_lists, tables
-from graphrf.graph.builders import WEIGHT_KINDS, _exponent, from_edges, from_mesh
-from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
+from graphrf.graph.builders import WEIGHT_KINDS, from_mesh
+from graphrf.graph.edges import Weights, checked_weights, merged_adjacency
 from graphrf.graph.files import matrix_files, text_files
 from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.geometry import maps, meshes
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import (
-    Attributes,
-    OtherGraph,
-    as_numbers,
-    lengths_in_degrees,
-    other_graph,
-    other_matrix,
+from graphrf.graph.library_graphs import (
+    from_matrix,
+    from_networkx,
+    from_other,
+    from_pyg,
+    refuse_weights,
+    with_directions,
 )
+from graphrf.graph.other_graphs import other_graph, other_matrix
 
-_LOST_DIRECTIONS = (
-    "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
-    "them, or directed=False to drop them without this warning"
-)
+
+class _Options(NamedTuple):
+    """The checked arguments of `load_graph`, but for the source and what its nodes are."""
+
+    weights: Weights
+    directed: bool | None
+    columns: Any
+    header: bool | None
+    tolerance: float | None
+    memory_limit: int | None
 
 
 def load_graph(
@@ -220,47 +227,61 @@ def load_graph(
             "must be the name of an attribute or column, or False for an unweighted graph, "
             f"got {checks.describe(weight)}",
         )
-    weights = Weights(weight, weight_is)
-    on_edges = checks.choice("on", on, ("nodes", "edges")) == "edges"
-    if directed is not None:
-        directed = checks.flag("directed", directed)
-    if header is not None:
-        header = checks.flag("header", header)
-    if memory_limit is not None:
-        memory_limit = checks.integer("memory_limit", memory_limit, low=1)
-    if on_edges:
-        return _line_graph(source, weights, directed, columns, header, tolerance, memory_limit)
+    options = _Options(
+        Weights(weight, weight_is),
+        None if directed is None else checks.flag("directed", directed),
+        columns,
+        None if header is None else checks.flag("header", header),
+        tolerance,
+        None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1),
+    )
+    if checks.choice("on", on, ("nodes", "edges")) == "edges":
+        return _line_graph(source, options)
     if isinstance(source, str | bytes | os.PathLike):
         path = Path(checks.path("source", source))
         with named(path):
-            return _from_file(path, weights, directed, columns, header, tolerance, memory_limit)
+            return _from_file(path, options)
+    return _from_object(source, options)
+
+
+# -- sources of load_graph -----------------------------------------------------------------------------
+
+
+def _from_object(source: Any, options: _Options) -> Graph:
+    """The graph of anything but a file."""
+    weights, directed, columns, header = options[:4]
     if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
-        found = maps.edges_of_map(source, weights.name, weights.said, tolerance)
+        found = maps.edges_of_map(source, weights.name, weights.said, options.tolerance)
         return _from_edge_list("row", found.edges, weights, bool(directed), found)
-    if not isinstance(source, Graph) and hasattr(source, "vertices") and hasattr(source, "faces"):
-        return _from_plain_mesh(source, weights, directed, tolerance)
-    _refuse_tolerance(tolerance, f"a {type(source).__name__}")
-    as_table = tables.is_table(source)
-    as_plain = python_lists.is_plain(source)
+    if meshes.has_faces(source):
+        return _from_plain_mesh(source, options)
+    _refuse_tolerance(options.tolerance, f"a {type(source).__name__}")
+    as_table, as_plain = tables.is_table(source), python_lists.is_plain(source)
     if header is not None or (columns is not None and not (as_table or as_plain)):
         raise checks.value_error(
             "columns", f"and `header` belong to files of edges, got a {type(source).__name__}"
         )
+    if not (as_table or as_plain):
+        return _from_library(source, weights, directed)
+    weights.check()
     if as_table:
-        return _from_table(source, weights, directed, columns)
-    if as_plain:
-        weights.check()
-        edges = python_lists.plain_edges(source, _two_columns(columns), weights.given)
-        return _from_edge_list("edge", edges, weights, bool(directed))
+        edges = tables.edges_of_table(source, _two_columns(columns), weights.name)
+        return _from_edge_list("row", edges, weights, bool(directed))
+    edges = python_lists.plain_edges(source, _two_columns(columns), weights.given)
+    return _from_edge_list("edge", edges, weights, bool(directed))
+
+
+def _from_library(source: Any, weights: Weights, directed: bool | None) -> Graph:
+    """The graph of a matrix, or of an object of networkx, PyG or another library."""
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
-        return _from_networkx(source, weights, directed)
+        return from_networkx(source, weights, directed)
     if sp.issparse(source) or isinstance(source, np.ndarray):
-        return _from_matrix(source, weights, directed)
+        return from_matrix(source, weights, directed)
     if hasattr(source, "edge_index"):
-        return _from_pyg(source, weights, directed)
+        return from_pyg(source, weights, directed)
     if isinstance(source, Graph):
-        _refuse_weights(weights, "a Graph, which holds its weights")
+        refuse_weights(weights, "a Graph, which holds its weights")
         if directed not in (None, source.directed):
             raise checks.value_error(
                 "directed",
@@ -271,18 +292,8 @@ def load_graph(
     return _from_another_library(source, weights, directed)
 
 
-# -- sources of load_graph -----------------------------------------------------------------------------
-
-
-def _from_file(
-    path: Path,
-    weights: Weights,
-    directed: bool | None,
-    columns: tuple[str | int, str | int] | None,
-    header: bool | None,
-    tolerance: float | None,
-    memory_limit: int | None,
-) -> Graph:
+def _from_file(path: Path, options: _Options) -> Graph:
+    weights, directed, columns, header, tolerance, memory_limit = options
     checked_size(path)
     kind = text_files.suffix(path)
     if kind not in meshes.MESH_SUFFIXES:
@@ -299,13 +310,13 @@ def _from_file(
     if header is not None or columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
-        return _from_plain_mesh(path, weights, directed, tolerance, memory_limit)
+        return _from_plain_mesh(path, options)
     if kind in (".gml", ".graphml"):
         network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
-        return _from_networkx(network(path, memory_limit), weights, directed)
+        return from_networkx(network(path, memory_limit), weights, directed)
     if kind in (".mtx", ".npz"):
         matrix = matrix_files.read_npz if kind == ".npz" else matrix_files.read_matrix_market
-        return _from_matrix(matrix(path, memory_limit), weights, directed)
+        return from_matrix(matrix(path, memory_limit), weights, directed)
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(meshes.MESH_SUFFIXES)}), "
@@ -313,16 +324,9 @@ def _from_file(
     )
 
 
-def _line_graph(
-    source: Any,
-    weights: Weights,
-    directed: bool | None,
-    columns: tuple[str | int, str | int] | None,
-    header: bool | None,
-    tolerance: Any,
-    memory_limit: int | None,
-) -> Graph:
+def _line_graph(source: Any, options: _Options) -> Graph:
     """The graph of the edges of a source: see `line_graphs`."""
+    weights, directed, columns, header, tolerance, memory_limit = options
     if directed:
         raise checks.value_error(
             "directed",
@@ -362,19 +366,13 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     return columns[0], columns[1]
 
 
-def _from_table(table: Any, weights: Weights, directed: bool | None, columns: Any) -> Graph:
-    weights.check()
-    edges = tables.edges_of_table(table, _two_columns(columns), weights.name)
-    return _from_edge_list("row", edges, weights, bool(directed))
-
-
 def _from_another_library(source: Any, weights: Weights, directed: bool | None) -> Graph:
     other = other_graph(source)
     if other is not None:
-        return _from_other(other, weights, directed)
+        return from_other(other, weights, directed)
     matrix = other_matrix(source)
     if matrix is not None:
-        made = _from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
+        made = from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
         return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
@@ -382,31 +380,6 @@ def _from_another_library(source: Any, weights: Weights, directed: bool | None) 
         "rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, NumPy or torch, a PyG Data, a "
         f"trimesh.Trimesh or a Graph, got {checks.describe(source)}; graphrf.from_edges takes arrays of edges",
     )
-
-
-def _from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Graph:
-    weights.check()
-    keep = graph.directed if directed is None else directed
-    values, name = None, weights.name
-    if name is not None:
-        if name not in graph.attributes:
-            raise checks.value_error(
-                "weight",
-                f"must be an attribute of the edges ({listed(graph.attributes) or 'there is none'}), got {name!r}",
-            )
-        values = checked_weights(
-            graph.attributes[str(name)], len(graph.src), weights.kind, lambda edge: f"edge {edge}"
-        )
-    adjacency = merged_adjacency(
-        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
-    )
-    remarks = [notices.of_distances(name, weights.said)]
-    if weights.given is None:
-        remarks.append(notices.of_unused_weight(graph.attributes))
-        repeated = len(graph.src) - adjacency.nnz if keep and graph.directed else 0
-        remarks.append(notices.of_parallel_edges(repeated, len(graph.src)))
-    notices.warn_together(remarks)
-    return Graph(adjacency, nodes=graph.nodes, directed=keep)
 
 
 def _from_edge_list(
@@ -427,124 +400,12 @@ def _from_edge_list(
     return graph
 
 
-def _from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
-    weights.check()
-    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as DiGraph.
-    streets = "crs" in graph.graph
-    roads = graph.is_multigraph() or streets
-    keep = bool(directed) if directed is not None else graph.is_directed() and not roads
-    if keep and not graph.is_directed():
-        return _with_directions(_from_networkx(graph, weights, False))
-    nodes = list(graph)
-    if not nodes:
-        raise checks.value_error("source", "must have at least one node, got an empty networkx graph")
-    positions = {node: position for position, node in enumerate(nodes)}
-    pairs = list(graph.edges())
-    ends = (positions[node] for pair in pairs for node in pair)
-    src, dst = np.fromiter(ends, dtype=np.int64, count=2 * len(pairs)).reshape(-1, 2).T
-    if not graph.is_directed():
-        src, dst = np.minimum(src, dst), np.maximum(src, dst)
-    values, name = None, weights.name
-    if name is not None:
-        held = [value for _, _, value in graph.edges(data=name, default=None)]
-        numbers = as_numbers(held, pairs, name, graph)
-        values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
-    remarks = [notices.of_distances(name, weights.said), lengths_in_degrees(graph, name, values)]
-    if weights.given is None:
-        remarks.append(notices.of_unused_weight(Attributes(graph)))
-    if graph.is_multigraph() and (keep or not streets):
-        arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
-        if weights.given is None:
-            remarks.append(notices.of_parallel_edges(len(pairs) - arcs.nnz, len(pairs)))
-        if directed is None and graph.is_directed() and (arcs != arcs.T).nnz:
-            remarks.append(_LOST_DIRECTIONS)
-    notices.warn_together(remarks)
-    adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep)
-    return Graph(adjacency, nodes=nodes, directed=keep)
-
-
-def _from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
-    if weights.given is not None:
-        _refuse_weights(weights, "a matrix, whose entries are the weights")
-    if weights.kind == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
-        return Graph(matrix, directed=bool(directed))
-    lengths = sp.coo_array(matrix)
-    lengths.sum_duplicates()
-
-    def place(entry: int) -> str:
-        return f"entry [{lengths.row[entry]}, {lengths.col[entry]}]"
-
-    values = checked_weights(lengths.data, lengths.nnz, "distance", place)
-    # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
-    share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
-    relative = np.ldexp(values, -_exponent(values))  # exact; the mean of large distances would overflow
-    mean = float(np.average(relative, weights=share)) if values.size else 1.0
-    with np.errstate(over="ignore", divide="ignore"):  # what is infinite is refused by Graph
-        adjacency = sp.coo_array((mean / relative, (lengths.row, lengths.col)), shape=lengths.shape)
-    return Graph(adjacency, directed=bool(directed))
-
-
-def _from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
-    edge_index = host_array(data.edge_index)
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype.kind not in "iu":
-        raise checks.value_error(
-            "edge_index", f"must be integers of shape (2, E), got {checks.describe(edge_index)}"
-        )
-    values: Any = None
-    name = weights.name
-    if name is not None:
-        attribute = getattr(data, str(name), None)
-        if attribute is None:
-            raise checks.value_error("weight", f"must be an attribute of the Data, which has no {name!r}")
-        values = host_array(attribute)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
-    weights.check()
-    src, dst = edge_index
-    n_nodes = getattr(data, "num_nodes", None)
-    remarks = [notices.of_distances(name, weights.said)]
-    held = getattr(data, "edge_weight", None)
-    if weights.given is None and held is not None:
-        remarks.append(notices.of_unused_weight({"edge_weight": host_array(held).ravel()}))
-    notices.warn_together(remarks)
-    if directed is None:
-        both = from_edges(
-            src, dst, False if values is None else values, n_nodes=n_nodes, directed=True, weight_is=weights.kind
-        ).adjacency
-        # Weights computed in float32 for each direction may differ by rounding.
-        if both.nnz and abs(both - both.T).max() > 1e-6 * both.max():
-            raise checks.value_error(
-                "edge_index",
-                "must list every edge in both directions with one weight, but some are not; "
-                "pass directed=True to keep directions, directed=False to drop them",
-            )
-    if weights.given is False:
-        values = False
-    return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind)
-
-
-def _from_plain_mesh(
-    mesh: Any, weights: Weights, directed: bool | None, tolerance: Any, memory_limit: int | None = None
-) -> Graph:
-    _refuse_weights(weights, "a mesh; graphrf.from_mesh has weights=")
-    graph = from_mesh(mesh, tolerance=tolerance, memory_limit=memory_limit)
-    return _with_directions(graph) if directed else graph
+def _from_plain_mesh(mesh: Any, options: _Options) -> Graph:
+    refuse_weights(options.weights, "a mesh; graphrf.from_mesh has weights=")
+    graph = from_mesh(mesh, tolerance=options.tolerance, memory_limit=options.memory_limit)
+    return with_directions(graph) if options.directed else graph
 
 
 def _refuse_tolerance(tolerance: Any, what: str) -> None:
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r} for {what}")
-
-
-def _refuse_weights(weights: Weights, what: str) -> None:
-    """Options of weights are refused, not ignored, where they mean nothing."""
-    if weights.given is not None or weights.kind != "similarity":
-        given = f"weight_is={weights.kind!r}" if weights.given is None else f"weight={weights.given!r}"
-        raise checks.value_error(
-            "weight", f"and `weight_is` belong to edges with attributes, got {given} for {what}"
-        )
-
-
-def _with_directions(graph: Graph) -> Graph:
-    names = graph.nodes if graph.has_names else None
-    return Graph(graph.adjacency, nodes=names, directed=True)

@@ -144,19 +144,25 @@ class NodeNames:
             return question
         if not self._named:
             return f"it has no names, so that its nodes are the positions 0 to {self._n_nodes - 1}"
-        if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
-            return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
-        if are_integers(type(unknown)) and self._holds(str(unknown)):
-            return f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make them text"
         if isinstance(unknown, tuple):
             if len(unknown) and all(map(self._holds, unknown)):
                 return "a tuple is one name: pass several names in a list"
             return f"{self._look}{_of_coordinates(asked)}"
+        if other_kind := self._name_of_another_kind(unknown):
+            return other_kind
         if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self._n_nodes <= _MOST_COMPARED:
             words = [name for name in self._nodes if isinstance(name, str)]
             if like := checks.did_you_mean(unknown, words):
                 return like
         return self._look
+
+    def _name_of_another_kind(self, unknown: Any) -> str:
+        """A hint where text was asked for and integers are names, or the other way round; or nothing."""
+        if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
+            return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
+        if are_integers(type(unknown)) and self._holds(str(unknown)):
+            return f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make them text"
+        return ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
         """A question for nodes that are counted from 1 where those here are from 0, or the other way round."""
@@ -317,10 +323,11 @@ def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray 
         raise checks.type_error(
             argument, f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its nodes"
         )
-    if len(getattr(nodes, "columns", ())) > 1 and hasattr(nodes, "itertuples"):  # of pandas
-        return list(nodes.itertuples(index=False, name=None))
-    if len(getattr(nodes, "columns", ())) > 1 and hasattr(nodes, "rows"):  # of polars
-        return list(nodes.rows())
+    if len(getattr(nodes, "columns", ())) > 1:
+        if hasattr(nodes, "itertuples"):  # of pandas
+            return list(nodes.itertuples(index=False, name=None))
+        if hasattr(nodes, "rows"):  # of polars
+            return list(nodes.rows())
     if isinstance(nodes, Collection) and not (hasattr(nodes, "__array__") or hasattr(nodes, "dtype")):
         return _of_list(argument, list(nodes), tuples)
     array = np.atleast_1d(checks.array(argument, nodes))
@@ -364,7 +371,12 @@ def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list
         if column and not (tuples and tuple in kinds):
             return _of_list(argument, [row[0] for row in nodes], tuples)
         return [tuple(row) for row in nodes]
-    if all(are_integers(kind) for kind in kinds):
+    return _of_scalars(nodes, kinds)
+
+
+def _of_scalars(nodes: list[Any], kinds: set[type]) -> np.ndarray | list[Any]:
+    """Integers, booleans or real numbers as an array; anything else as it is."""
+    if all(map(are_integers, kinds)):
         try:
             return np.array(nodes, dtype=np.int64)
         except OverflowError:

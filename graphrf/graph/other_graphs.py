@@ -33,27 +33,31 @@ def other_graph(source: Any) -> OtherGraph | None:
         names = source.vs["name"] if "name" in source.vs.attributes() else None
         return _made(source.vcount(), source.get_edgelist(), source.is_directed(), names, attributes)
     if _has(source, "weighted_edge_list", "node_indices", "num_nodes"):
-        places = {index: position for position, index in enumerate(source.node_indices())}
-        edges = source.weighted_edge_list()
-        pairs = [(places[src], places[dst]) for src, dst, _ in edges]
-        held = [weight for _, _, weight in edges]
-        if all(isinstance(weight, Mapping) for weight in held):
-            titles = dict.fromkeys(title for weight in held for title in weight)
-            attributes = {title: [weight.get(title) for weight in held] for title in titles}
-        else:
-            attributes = {"weight": held} if any(weight is not None for weight in held) else {}
-        return _made(len(places), pairs, _has(source, "successors"), None, attributes)
+        n_nodes, pairs, held = _weighted_edges(source.node_indices(), source.weighted_edge_list())
+        return _made(n_nodes, pairs, _has(source, "successors"), None, _attributes(held))
     if _has(source, "iterEdgesWeights", "numberOfNodes", "isDirected"):
-        places = {node: position for position, node in enumerate(source.iterNodes())}
-        edges = list(source.iterEdgesWeights())
-        pairs = [(places[src], places[dst]) for src, dst, _ in edges]
-        attributes = {"weight": [weight for _, _, weight in edges]} if source.isWeighted() else {}
-        return _made(len(places), pairs, source.isDirected(), None, attributes)
+        n_nodes, pairs, held = _weighted_edges(source.iterNodes(), list(source.iterEdgesWeights()))
+        return _made(n_nodes, pairs, source.isDirected(), None, {"weight": held} if source.isWeighted() else {})
     if _has(source, "edges", "num_nodes", "edata"):
         ends = np.column_stack([host_array(end) for end in source.edges()])
         attributes = {name: host_array(values).tolist() for name, values in source.edata.items()}
         return _made(source.num_nodes(), ends, True, None, attributes)
     return None
+
+
+def _weighted_edges(nodes: Iterable[Any], edges: Any) -> tuple[int, list[tuple[int, int]], list[Any]]:
+    """The number of nodes, pairs of positions, and the third entries of edges (source, target, weight)."""
+    places = {node: position for position, node in enumerate(nodes)}
+    pairs = [(places[src], places[dst]) for src, dst, _ in edges]
+    return len(places), pairs, [weight for _, _, weight in edges]
+
+
+def _attributes(held: list[Any]) -> dict[str, list[Any]]:
+    """Attributes by name, from dictionaries of them or from weights."""
+    if all(isinstance(weight, Mapping) for weight in held):
+        titles = dict.fromkeys(title for weight in held for title in weight)
+        return {title: [weight.get(title) for weight in held] for title in titles}
+    return {"weight": held} if any(weight is not None for weight in held) else {}
 
 
 def other_matrix(source: Any) -> tuple[Any, bool | None, Sequence[Hashable] | None] | None:

@@ -77,19 +77,9 @@ def edges_of_rows(
     rows = [_row(place, row) for place, row in enumerate(source)]
     if not rows:
         raise checks.value_error("source", "must have at least one edge, got none")
-    width = len(rows[0])
-    other = next((place for place, row in enumerate(rows) if len(row) != width), None)
-    if other is not None or width < 2:
-        second = "" if other is None else f" and {short(tuple(rows[other]))} (entry {other})"
-        way_out = "; dict(enumerate(source)) if each lists the neighbours of a node" if other is not None else ""
-        raise checks.value_error(
-            "source", f"must be a list of pairs, got entries such as {short(tuple(rows[0]))}{second}{way_out}"
-        )
+    width = _checked_width(rows)
     _refuse_matrix(source, rows, width)
     attributes = all(isinstance(row[-1], Mapping) for row in rows)
-    places: tuple[Any, Any] = (0, 1) if columns is None else columns
-    for column in places:
-        _check_place("columns", column, width)
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
             "source",
@@ -97,18 +87,45 @@ def edges_of_rows(
             f"{short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to leave them out, or "
             "columns=(0, 2) if these are the ends",
         )
-    ends = [row[column] for row in rows for column in places]
-    if columns is None:
-        refuse_values((ends[0::2], ends[1::2]), ("the first entries", "the second"))
-    positions, nodes = _positions(ends, "the ends of")
-    if all(are_integers(type(node)) for node in nodes):  # ascending, as those of files and data frames
-        order = np.argsort(np.array(nodes, dtype=object), kind="stable")
-        positions, nodes = np.argsort(order)[positions], [nodes[place] for place in order.tolist()]
+    ends = _ends_of_rows(rows, width, columns)
+    positions, nodes = _ascending(*_positions(ends, "the ends of"))
     held: list[Any] = [row[-1] if attributes else None for row in rows]
     if isinstance(weight, int) and weight is not False:
         _check_place("weight", weight, width)
         held, weight = [row[weight] for row in rows], _WEIGHT
     return _with_values(ends, positions, nodes, held, None if weight is False else weight)
+
+
+def _ends_of_rows(rows: list[Sequence[Any]], width: int, columns: tuple[Any, Any] | None) -> list[Any]:
+    """The two ends of each row, one after the other."""
+    places = (0, 1) if columns is None else columns
+    for column in places:
+        _check_place("columns", column, width)
+    ends = [row[column] for row in rows for column in places]
+    if columns is None:
+        refuse_values((ends[0::2], ends[1::2]), ("the first entries", "the second"))
+    return ends
+
+
+def _checked_width(rows: list[Sequence[Any]]) -> int:
+    """The number of entries that all rows have, at least two."""
+    width = len(rows[0])
+    other = next((place for place, row in enumerate(rows) if len(row) != width), None)
+    if other is None and width >= 2:
+        return width
+    second = "" if other is None else f" and {short(tuple(rows[other]))} (entry {other})"
+    way_out = "" if other is None else "; dict(enumerate(source)) if each lists the neighbours of a node"
+    raise checks.value_error(
+        "source", f"must be a list of pairs, got entries such as {short(tuple(rows[0]))}{second}{way_out}"
+    )
+
+
+def _ascending(positions: np.ndarray, nodes: list[Hashable]) -> tuple[np.ndarray, list[Hashable]]:
+    """The nodes in ascending order if all are integers, as those of files and data frames."""
+    if not all(are_integers(type(node)) for node in nodes):
+        return positions, nodes
+    order = np.argsort(np.array(nodes, dtype=object), kind="stable")
+    return np.argsort(order)[positions], [nodes[place] for place in order.tolist()]
 
 
 def _check_place(argument: str, place: Any, width: int) -> None:
@@ -165,16 +182,21 @@ def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
         raise checks.value_error(
             "source", "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are tuples"
         )
-    neighbours = [set(row) for row in rows]
-    if all(
-        other in range(len(rows)) and other != node and node in neighbours[int(other)]
-        for node, row in enumerate(rows)
-        for other in row
-    ):
+    if _are_mutual(rows):
         raise checks.value_error(
             "source",
             "may list pairs or the neighbours of each node: pass pairs as tuples, or dict(enumerate(source))",
         )
+
+
+def _are_mutual(rows: list[Sequence[Any]]) -> bool:
+    """True if each row may list the neighbours of the node of its number."""
+    neighbours = [set(row) for row in rows]
+    return all(
+        other in range(len(rows)) and other != node and node in neighbours[int(other)]
+        for node, row in enumerate(rows)
+        for other in row
+    )
 
 
 def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]:
@@ -204,21 +226,13 @@ def _with_values(
 ) -> EdgeList:
     """Edges with the weights that were asked for among their numbers or attributes."""
     pairs = list(zip(ends[0::2], ends[1::2], strict=True))
-    attributes = any(isinstance(value, Mapping) for value in held)
-    if any(
-        isinstance(value, Mapping) and any(isinstance(own, Mapping) for own in value.values()) for value in held
-    ):
+    named = [value for value in held if isinstance(value, Mapping)]
+    attributes = bool(named)
+    if any(isinstance(value, Mapping) for row in named for value in row.values()):
         raise checks.type_error(
             "source", "must have one edge between two nodes, got the dictionaries of a multigraph; pass the graph"
         )
-    columns: dict[str, list[Any]] = {}
-    if attributes:
-        own = [value if isinstance(value, Mapping) else {} for value in held]
-        columns = {
-            str(name): [value.get(name) for value in own] for name in dict.fromkeys(n for v in own for n in v)
-        }
-    elif any(value is not None for value in held):
-        columns = {_WEIGHT: held}
+    columns = _columns(held) if attributes else {_WEIGHT: held} if any(v is not None for v in held) else {}
     lines = np.empty(len(pairs), dtype=object)
     if weight is None:
         return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)
@@ -235,3 +249,10 @@ def _with_values(
     values = np.array(columns[str(weight)], dtype=np.float64)
     title = str(weight) if attributes else None
     return EdgeList(positions[0::2], positions[1::2], values, nodes, lines, title, {})
+
+
+def _columns(held: list[Any]) -> dict[str, list[Any]]:
+    """Attributes of all edges by name, None where an edge has none."""
+    rows = [value if isinstance(value, Mapping) else {} for value in held]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {str(name): [row.get(name) for row in rows] for name in names}

@@ -47,12 +47,7 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
     ends = [_ends(table, titles[place]) for place in (first, second)]
     if not meant:
         refuse_values(ends, [f"column {short(titles[place])}" for place in (first, second)])
-    nodes: Sequence[Hashable]
-    if all(isinstance(end, np.ndarray) for end in ends):
-        distinct, positions = np.unique(np.concatenate(ends), return_inverse=True)
-        nodes, parts = distinct.tolist(), np.split(positions.astype(np.int64), 2)
-    else:
-        parts, nodes = positions_of_ends([end.tolist() if hasattr(end, "tolist") else end for end in ends], None)
+    parts, nodes = _positions_and_nodes(ends)
     values, weight_title, others = None, None, {}
     if weight is not None:
         weight_title = str(titles[_place(titles, weight)])
@@ -61,6 +56,14 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
         beside = [title for place, title in enumerate(titles) if place not in (first, second)]
         others = {str(title): list(table[title]) if is_weight(title) else [] for title in beside}
     return EdgeList(parts[0], parts[1], values, nodes, np.arange(len(table)), weight_title, others)
+
+
+def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequence[Hashable]]:
+    """Positions of the two ends of each edge, and the nodes; integers in ascending order."""
+    if all(isinstance(end, np.ndarray) for end in ends):
+        distinct, positions = np.unique(np.concatenate(ends), return_inverse=True)
+        return np.split(positions.astype(np.int64), 2), distinct.tolist()
+    return positions_of_ends([end.tolist() if hasattr(end, "tolist") else end for end in ends], None)
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:

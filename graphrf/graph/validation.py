@@ -47,6 +47,20 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     if not csr.has_canonical_format:
         csr.sum_duplicates()
+    _check_weights(csr)
+    csr.eliminate_zeros()
+    if not directed:
+        csr = _symmetric(csr)
+    narrow = index_dtype(n_nodes, csr.nnz)
+    if narrow == np.int32 and csr.indices.dtype != narrow:
+        csr = sp.csr_array((csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape)
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.setflags(write=False)
+    return csr
+
+
+def _check_weights(csr: sp.csr_array) -> None:
+    """Refuse weights that are NaN, infinite or negative."""
     for problem, bad in (
         ("NaN", np.isnan(csr.data)),
         ("infinite", np.isinf(csr.data)),
@@ -62,15 +76,6 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
                 f"must hold finite weights of at least 0, got {int(bad.sum())} {problem} "
                 f"entries, the first at [{row}, {column}]; {way_out}",
             )
-    csr.eliminate_zeros()
-    if not directed:
-        csr = _symmetric(csr)
-    narrow = index_dtype(n_nodes, csr.nnz)
-    if narrow == np.int32 and csr.indices.dtype != narrow:
-        csr = sp.csr_array((csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape)
-    for array in (csr.data, csr.indices, csr.indptr):
-        array.setflags(write=False)
-    return csr
 
 
 def _symmetric(csr: sp.csr_array) -> sp.csr_array:

@@ -81,7 +81,7 @@ def numbers(cells: list[str]) -> np.ndarray:
             lambda: grf.RandomWalks(32, grf.sampling.Truncated(6)),
         ),
         (
-            "--sampler walks --lengths auto --kernel matern --smoothness 2 --lengthscale 1.5",
+            "--sampler walks --lengths auto --kernel matern --nu 2 --lengthscale 1.5",
             lambda: grf.RandomWalks(32, grf.sampling.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
         ),
         ("--laplacian combinatorial", lambda: grf.CompressedPowers(laplacian="combinatorial")),
@@ -282,7 +282,7 @@ def test_classify_is_the_classifier(place):
 
 
 def test_the_sparse_precision_is_asked_for_by_method(place):
-    options = "--kernel matern --smoothness 1 --method precision --seed 1"
+    options = "--kernel matern --nu 1 --method precision --seed 1"
     assert json.loads(run(f"classify roads.csv classes.csv {options} --json"))["method"] == "precision"
     run(f"fit roads.csv observed.csv -o m.npz {options}")
     assert grf.GraphGPRegressor.load("m.npz").method_ == "precision"
@@ -299,6 +299,46 @@ def test_warnings_of_the_classifier_are_passed_on(place):
     with pytest.warns(UserWarning, match="explains the labels no better than independent values"):
         done = CliRunner().invoke(app, ["classify", "line.csv", "shuffled.csv", "--seed", "0"])
     assert done.exit_code == 0
+
+
+def test_counts_with_exposures_and_covariates_are_fitted_as_in_python(place):
+    y, exposure, height = np.array([[3, 1, 2, 6, 4], [2, 1, 1, 3, 2], [0.5, 2, 1, 1.5, 1]])
+    rows = "".join(f"{n},{a:.0f},{e},{h}\n" for n, a, e, h in zip("abceg", y, exposure, height, strict=True))
+    (place / "cases.csv").write_text("node,cases,expected,height\n" + rows)
+    options = "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q -o m.npz"
+    graph = grf.load_graph("roads.csv")
+    gp = grf.GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", seed=0)
+
+    run(f"fit roads.csv cases.csv {options}")
+    gp.fit(list("abceg"), y, exposure=exposure)
+    found = columns(run("predict m.npz --above 1.2"))
+    for title, expected in zip(("mean", "std"), gp.predict(return_std=True), strict=True):
+        np.testing.assert_allclose(numbers(found[title]), expected, rtol=1e-12)
+    np.testing.assert_allclose(numbers(found["probability"]), gp.probability(above=1.2), rtol=1e-12)
+
+    assert "coefficient of height" in run(f"fit roads.csv cases.csv {options} --covariates height")
+    gp.fit(list("abceg"), y, x=height[:, None], exposure=exposure)
+    (place / "heights.csv").write_text("node,height\nd,1.5\na,0.5\n")
+    found = columns(run("predict m.npz --covariates heights.csv --samples 1 --seed 2"))
+    assert found["node"] == ["d", "a"]
+    x = np.array([[1.5], [0.5]])
+    np.testing.assert_allclose(numbers(found["mean"]), gp.predict(["d", "a"], x=x), rtol=1e-12)
+    draw = gp.sample(["d", "a"], seed=2, x=x)[0]
+    np.testing.assert_allclose(numbers(found["sample_1"]), draw, rtol=1e-12)
+
+
+def test_trials_of_a_binomial_are_a_column(place):
+    (place / "votes.csv").write_text("node,y,voters\na,3,9\nc,2,4\ne,7,8\ng,5,9\n")
+    said = json.loads(
+        run(
+            "fit roads.csv votes.csv --likelihood binomial --trials voters --kernel diffusion --json --seed 0 -q "
+            "-o m.npz"
+        )
+    )
+    assert said["result"]["likelihood"] == "Binomial()"
+    gp = grf.GraphGPRegressor(grf.load_graph("roads.csv"), kernel="diffusion", likelihood="binomial", seed=0)
+    gp.fit(list("aceg"), [3, 2, 7, 5], trials=[9, 4, 8, 9])
+    np.testing.assert_allclose(numbers(columns(run("predict m.npz"))["mean"]), gp.predict(), rtol=1e-12)
 
 
 # -- PageRank ------------------------------------------------------------------------------------------------
@@ -454,7 +494,7 @@ def test_the_shell_warns_of_weights_as_python_does_in_words_of_its_own(place, ti
         warnings.simplefilter("always")
         result = CliRunner().invoke(app, ["pagerank", "w.csv", *options.split()])
     assert result.exit_code == 0
-    with plain_messages():
+    with plain_messages({"weight": "--weight", "weight_is": "--weight-is"}):
         lines = [warnings.formatwarning(str(each.message), UserWarning, "file.py", 3) for each in caught]
     assert "".join(lines) == said
 

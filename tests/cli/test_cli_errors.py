@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import graphrf as grf
 from graphrf.cli import app
+from graphrf.cli.options.commands import NAMES
 from graphrf.cli.options.messages import plain_messages
 from tests.support.bounds import within
 
@@ -99,7 +100,7 @@ BAD = [
     ("gram roads.csv --kernel gauss", "`--kernel` must be one of diffusion, matern"),
     (
         "gram roads.csv --kernel regularised_Laplacian",
-        "got 'regularised_Laplacian'; did you mean 'regularized-laplacian'?",
+        "got 'regularised_laplacian'; did you mean 'regularized_laplacian'?",
     ),
     ("gram roads.csv --kernel diffusion --power 2", "`--power` cannot be used with `--kernel diffusion`"),
     ("gram roads.csv --kernel diffusion --lengthscale -1", "`--lengthscale` must be greater than 0"),
@@ -137,6 +138,14 @@ BAD = [
     ("fit roads.csv seen.csv -o m.npz --node-column speed --target-column speed", "must be different columns"),
     ("fit roads.csv seen.csv -o m.npz --method magic", "`--method` must be one of"),
     ("fit roads.csv seen.csv -o m.npz --noise -1", "`--noise` must be"),
+    ("fit roads.csv seen.csv -o m.npz --likelihood possion", "got 'possion'; did you mean 'poisson'?"),
+    (
+        "fit roads.csv seen.csv -o m.npz --covariates heigt",
+        "`--covariates` must be a column of seen.csv, got 'heigt'",
+    ),
+    ("fit roads.csv seen.csv -o m.npz --exposure speed", "`--exposure`"),
+    ("predict m0.npz --covariates seen.csv --nodes a", "`--nodes` and `--covariates` exclude each other"),
+    ("predict m0.npz --covariates nowhere.csv", "`--covariates` must be a file"),
     ("fit roads.csv seen.csv -o seen.csv", "`-o` must end in .npz"),
     ("classify roads.csv same.csv", "labels of at least two classes"),
     # models
@@ -167,7 +176,7 @@ BAD = [
     ("couple --header", "`--header` needs a GRAPH"),
     ("bench roads.csv --sizes 3", "`--sizes` must be even numbers"),
     ("bench roads.csv --rows 0", "`--rows` must be at least 1"),
-    ("bench roads.csv --directed", "--undirected makes one"),
+    ("bench roads.csv --directed", "`--undirected` makes one"),
 ]
 
 
@@ -196,7 +205,7 @@ def test_warnings_speak_of_options(place):
     with pytest.warns(grf.features.HeavyTailWarning) as caught:
         result = CliRunner().invoke(app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"])
     assert result.exit_code == 0
-    with plain_messages():
+    with plain_messages(NAMES | {"path": "-o"}):
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
     assert line.startswith("graphrf: warning: these walks end too early")
     assert "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, or" in line
@@ -207,7 +216,7 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     features = grf.sample_features(grf.load_graph("roads.csv"), grf.sampling.CutPowers(1, 3))
     with pytest.warns(grf.features.TruncationWarning) as caught:
         features.matrix(grf.Diffusion(3.0))
-    with plain_messages():
+    with plain_messages(NAMES | {"path": "-o"}):
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
     assert "compare `graphrf gram` with `graphrf gram --exact` for some" in line
     assert "raise `--max-length` (`--kernel` without `--max-length` gives a sufficient one) or `--budget`" in line
@@ -230,7 +239,7 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     ],
 )
 def test_names_of_the_library_are_told_as_those_of_the_command_line(library, here):
-    with plain_messages():
+    with plain_messages(NAMES | {"path": "-o"}):
         line = warnings.formatwarning(library, UserWarning, "file.py", 3)
     assert line == f"graphrf: warning: {here}\n"
 

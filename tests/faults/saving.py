@@ -71,14 +71,12 @@ def graph() -> Writer:
 
 
 def report() -> Writer:
-    from graphrf.cli.demo import report as pages
-    from graphrf.cli.demo.parts import Settings
+    from graphrf.cli.demo.report import write
 
     def save(which: int, path: Path) -> None:
-        pages.write([], Settings(seed=which), path.parent, seconds=1.0, with_figures=False)
-        os.replace(path.parent / "results.json", path)
+        os.replace(write([], path.parent, seed=which, seconds=1.0), path)
 
-    return Writer(save, lambda path: json.loads(path.read_text()))
+    return Writer(save, lambda path: path.read_text())
 
 
 def data_set() -> Writer:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and moun
 
 WRITERS = ("features", "coupling", "regressor", "graph", "report", "data_set", "first")
 # What names the place in messages, and what has to be changed.
-NAMED = {"graph": "`folder`", "report": "`folder`", "data_set": "GRAPHRF_CACHE_DIR"}
+NAMED = {"graph": "`folder`", "report": "`--out`", "data_set": "GRAPHRF_CACHE_DIR"}
 
 
 @pytest.fixture(scope="module", params=WRITERS)

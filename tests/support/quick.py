@@ -23,7 +23,6 @@ import pytest
 # The beginning of an id -> what guards in `make test` meanwhile.
 SLOW = {
     "tests/cli/test_cli_process.py::test_a_closed_pipe": "the other commands run as processes there",
-    "tests/cli/test_demo.py::test_speeds_are_predicted": "the demo with a mesh, tests/cli/test_cli.py",
     "tests/distributed/test_faults.py::test_workers_killed": "blocks that wait for workers that are gone",
     "tests/examples/": "the examples of README and docs, which make the same calls",
     "tests/faults/test_killed.py": "writers killed at any moment, tests/graph/test_mapped.py",

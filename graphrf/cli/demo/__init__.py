@@ -1,1 +1,1 @@
-"""`graphrf demo`: a report with pictures of what the library does."""
+"""The demo: examples on generated data, their report, and the table of errors of samplers."""

@@ -1,54 +1,46 @@
-"""`graphrf demo`: a report that shows what the library does."""
+"""`graphrf demo`: a report of predictions on generated data, beside their truth."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from graphrf.cli.options.commands import refuse_unused
+from graphrf.cli.options.messages import Talking
+from graphrf.cli.options.output import echo
 
 EXAMPLES = (
-    "graphrf demo --no-figures",
-    "graphrf demo --walks 8 --repeats 4 --seed 1 --out tour",
+    "graphrf demo",
+    "graphrf demo --seed 1 --out tour",
+    "graphrf demo --papers",
 )
 
 
-def demo(
-    dataset: Annotated[str, typer.Option(help="Graph for PageRank and the kernel.")] = "karate",
-    mesh: Annotated[str, typer.Option(help="Mesh on which a signal is predicted.")] = "generated-torus",
-    traffic: Annotated[
-        bool, typer.Option("--traffic", help="Also predict speeds in San Jose and, through time, in Los Angeles.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the report, the figures and results.json.")] = Path("out"),
-    walks: Annotated[int, typer.Option(help="Random walks per node.")] = 16,
-    repeats: Annotated[int, typer.Option(help="Repetitions over which errors are averaged.")] = 20,
-    p_halt: Annotated[float, typer.Option(help="Probability that a walk ends before each step.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    figures: Annotated[bool, typer.Option(help="Draw figures (needs matplotlib).")] = True,
-) -> None:
-    """Write a report: predictions on a mesh, PageRank and graph random features, compared with exact answers."""
+def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: bool = False) -> None:
+    """Write a report of predictions on roads, districts, a mesh and through time, compared with the truth."""
+    talking = Talking(quiet=quiet)
+    if papers:
+        refuse_unused({"--out": out}, (), "`--papers`, which prints its tables")
+        from graphrf.cli.demo.papers import tables
+
+        for table in tables(seed):
+            echo(table)
+        return
     started = time.perf_counter()
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"`--out` must be a folder, got {out}, which is a file")
+    folder = Path(out or "out")
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"`--out` must be a folder, got {folder}, which is a file")
     from graphrf._base.files.atomic import require_writable
+    from graphrf.plot import require_matplotlib
 
-    if figures:
-        import graphrf.plot
+    require_writable(folder, "--out")  # before minutes of computation
+    require_matplotlib()
+    from graphrf.cli.demo.parts import PARTS
+    from graphrf.cli.demo.report import write
 
-        graphrf.plot.require_matplotlib()
-    from graphrf.cli.demo import report
-    from graphrf.cli.demo.parts import Settings
-    from graphrf.cli.demo.run import run
-
-    settings = Settings(dataset, mesh, traffic, walks, repeats, seed, p_halt)
-    # Checked now, since results would be lost if this failed after minutes of computation.
-    require_writable(out, "--out")
-    parts = []
-    for part in run(settings, progress=True):
-        parts.append(part)
-        typer.echo(report.as_text(part))
-    seconds = time.perf_counter() - started
-    written = report.write(parts, settings, out, seconds=seconds, with_figures=figures)
-    typer.echo(f"Report with {len(written) - 2} figures: {written[0]}")
-    typer.echo(f"Numbers: {written[1]}")
+    done = []
+    for part in PARTS:
+        done.append(part(seed))
+        echo(f"{done[-1].text}\n")
+    page = write(done, folder, seed, time.perf_counter() - started)
+    talking.remark(f"report with {len(done)} figures written to {page}")

@@ -1,236 +1,251 @@
-"""Settings of the demo, and a record of results for each of its parts."""
+"""The parts of the demo: data that are generated, a model, its errors at what it did not see, and a figure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrf._base import checks
-from graphrf.datasets.sets import Dataset
-from graphrf.sampling.walks.coupling import Coupling
+from graphrf import datasets
+from graphrf.gp import GraphGPRegressor, GraphTimeGPRegressor
+from graphrf.graph.builders import from_edges
+from graphrf.graph.graph import Graph
+from graphrf.kernels import Matern
+from graphrf.operators.series.apply import kernel_block
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TWO_SIDED = 1.959964  # the normal quantile of 95 % intervals
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of `graphrf demo`; the defaults need no file and no download.
+class Part:
+    """A part of the report: plain words, numbers by their names, and a figure with its description."""
 
-    Attributes
-    ----------
-    dataset : str
-        The graph whose kernel and PageRank are estimated, a name of `graphrf.datasets`.
-    mesh : str
-        The mesh that carries the signal, a name of `graphrf.datasets`, whose `mesh-` may be left out.
-    traffic : bool
-        Also interpolate the traffic speeds of San Jose, and predict those of Los Angeles through time.
-    n_walks : int
-        Walks from each node, even (some couplings join pairs), at least 4.
-    repeats : int
-        Independent repetitions that errors are averaged over, at least 2.
-    seed : int
-        Seed of everything random.
-    p_halt : float in [0.025, 0.925]
-        Probability that a walk for the kernel ends before each step; lengths that are truncated have none.
-    """
+    title: str
+    question: str
+    answer: str
+    numbers: Mapping[str, str]
+    figure: Figure
+    shown: str
 
-    dataset: str = "karate"
-    mesh: str = "generated-torus"
-    traffic: bool = False
-    n_walks: int = 16
-    repeats: int = 20
-    seed: int = 0
-    p_halt: float = 0.1
-
-    def __post_init__(self) -> None:
-        checks.integer("n_walks", self.n_walks, low=4, high=10_000)
-        if self.n_walks % 2:
-            raise checks.value_error(
-                "n_walks", f"must be even, since some couplings join pairs of walks, got {self.n_walks}"
-            )
-        checks.integer("repeats", self.repeats, low=2)
-        checks.integer("seed", self.seed, low=0, high=2**31)
-        # Within these the permutations of sigma coupling are shipped.
-        checks.number("p_halt", self.p_halt, low=0.025, high=0.925)
+    @property
+    def text(self) -> str:
+        """The part as it is printed."""
+        width = max(map(len, self.numbers))
+        lines = [f"  {name:{width}}  {value}" for name, value in self.numbers.items()]
+        return "\n".join([self.title, *lines, ""])
 
 
-@dataclass(frozen=True)
-class Source:
-    """The data that a part worked on."""
+def _figure(height: float) -> Figure:
+    from matplotlib.figure import Figure
 
-    name: str
-    description: str
-    licence: str
-    n_nodes: int
-    n_edges: int
+    return Figure(figsize=(8.0, height), layout="constrained")
 
 
-# In place of a distribution of lengths: no walks, hence no directions, and entries instead of walks.
-COMPRESSED = "compressed powers"
+def _errors(mean: np.ndarray, std: np.ndarray, truth: np.ndarray, unit: str = "") -> dict[str, str]:
+    """The root-mean-square error and the coverage of 95 % intervals."""
+    error = mean - truth
+    covered = np.mean(np.abs(error) < _TWO_SIDED * std)
+    return {
+        "RMSE": f"{np.sqrt(np.mean(error**2)):.3g}{unit}",
+        "coverage of 95 % intervals": f"{covered:.0%}",
+    }
 
 
-@dataclass(frozen=True)
-class GramRow:
-    """The error of one distribution of lengths with one kind of directions; sizes are means for each node."""
-
-    lengths: str
-    directions: str
-    n_walks: int
-    error: float
-    stderr: float
-    steps: float
-    nonzeros: float
-    seconds: float
+def _roads(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, Graph]:
+    """Coordinates, edges and graph of a town: a crooked grid of streets, of which some are missing."""
+    number = np.arange(size * size).reshape(size, size)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
+    edges = np.concatenate([across, down[rng.random(len(down)) < 0.6]])
+    places = np.stack(np.divmod(number.ravel(), size), axis=1) + rng.uniform(-0.3, 0.3, (size * size, 2))
+    return places, edges, from_edges(edges[:, 0], edges[:, 1], n_nodes=size * size)
 
 
-@dataclass(frozen=True)
-class GramPart:
-    """A graph kernel, estimated by walks and compared with the exact one.
-
-    Attributes
-    ----------
-    rows : every distribution and kind of directions at `n_walks` walks
-    curves : the distributions of the figure at several numbers of walks, by label
-    compared_rows : rows of the matrix that were compared
-    exact_seconds : time of computing these exactly
-    too_short : whether walks end so early that estimates have a huge variance
-    """
-
-    source: Source
-    kernel: str
-    p_halt: float
-    n_walks: int
-    repeats: int
-    rows: tuple[GramRow, ...]
-    curves: dict[str, tuple[GramRow, ...]]
-    compared_rows: int
-    exact_seconds: float
-    too_short: bool
-    coupling: Coupling = field(repr=False)
+def _smooth(graph: Graph, lengthscale: float, rng: np.random.Generator) -> np.ndarray:
+    """A random smooth signal on the nodes, of about unit variance."""
+    matrix = kernel_block(graph, Matern(nu=2.0, lengthscale=lengthscale))
+    signal = np.linalg.cholesky(matrix + 1e-10 * np.eye(graph.n_nodes)) @ rng.standard_normal(graph.n_nodes)
+    return np.asarray(signal / np.sqrt(np.mean(np.diag(matrix))))
 
 
-@dataclass(frozen=True)
-class InterpolationRow:
-    """Accuracy and time of one method that predicts held-out values.
+def roads(seed: int) -> Part:
+    """Speeds at all junctions of a town from sensors at some."""
+    from graphrf.plot import plot_map_posterior
 
-    `fitted_noise` is the deviation of the noise that training found; None where nothing was trained, as `seconds`.
-    """
-
-    method: str
-    rmse: float
-    coverage: float
-    deviation: float
-    seconds: float | None
-    fitted_noise: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolationPart:
-    """A signal seen at some nodes and predicted at the others.
-
-    Attributes
-    ----------
-    signal : what is predicted, with its unit
-    n_observed, n_predicted : int
-    noise : deviation of the noise that was added to the observations, 0 if they are measurements
-    predictive : whether deviations include the noise of a measurement
-    rows : the mean, all defaults, and the diffusion kernel
-    notes : sentences, what training warned of
-    kernel : the best one by default, in words
-    hyperparameters : of the Gaussian process by default
-    observed, truth, mean, deviation : ndarray, shape (N,)
-        NaN where not known; `mean` and `deviation` of the Gaussian process by default.
-    data : the data set, for the figure
-    """
-
-    source: Source
-    signal: str
-    unit: str
-    n_observed: int
-    n_predicted: int
-    noise: float
-    predictive: bool
-    rows: tuple[InterpolationRow, ...]
-    notes: tuple[str, ...]
-    kernel: str
-    hyperparameters: dict[str, float]
-    observed: np.ndarray = field(repr=False)
-    truth: np.ndarray = field(repr=False)
-    mean: np.ndarray = field(repr=False)
-    deviation: np.ndarray = field(repr=False)
-    data: Dataset = field(repr=False)
+    rng = np.random.default_rng(seed)
+    places, edges, graph = _roads(rng, 20)
+    speed = 50 + 12 * _smooth(graph, 6.0, rng)
+    sensors = rng.permutation(graph.n_nodes)[:160]
+    readings = speed[sensors] + 2 * rng.standard_normal(sensors.size)
+    used, held = sensors[:120], sensors[120:]
+    gp = GraphGPRegressor(graph, seed=seed).fit(used, readings[:120])
+    mean, std = gp.predict(return_std=True)
+    noisy = gp.predict(held, return_std="observation")
+    baseline = np.sqrt(np.mean((readings[120:] - readings[:120].mean()) ** 2))
+    seen = np.full(graph.n_nodes, np.nan)
+    seen[used] = readings[:120]
+    figure = _figure(7.0)
+    axes = figure.subplots(2, 2).ravel()
+    plot_map_posterior(
+        places,
+        edges,
+        mean,
+        std,
+        truth=speed,
+        observed=seen,
+        ax=axes,
+        label="speed (km/h)",
+        deviation_label="standard deviation (km/h)",
+        geographic=False,
+    )
+    return Part(
+        "Roads: speeds where there is no sensor",
+        f"A town has {graph.n_nodes} junctions. Sensors at 120 of them measure the speed of cars with an error of "
+        "2 km/h. How fast are the cars elsewhere?",
+        "A Gaussian process on the road network predicts the speed at every junction, with an interval. It is "
+        "compared with 40 more sensors that it did not see. The baseline predicts the mean speed everywhere.",
+        {
+            **_errors(noisy[0], noisy[1], readings[120:], " km/h"),
+            "RMSE of the baseline": f"{baseline:.3g} km/h",
+            "sensors used, held out": "120, 40",
+        },
+        figure,
+        "Four maps of the town: true speeds, readings, predicted speeds, and the standard deviation of these, "
+        "which is small near sensors.",
+    )
 
 
-@dataclass(frozen=True)
-class TimeRow:
-    """Accuracy of one method that predicts held-out values of a time series; None: it gives no intervals."""
-
-    method: str
-    where: str
-    rmse: float
-    coverage: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class TimePart:
-    """Speeds through time at sensors that were hidden, and ahead.
-
-    Attributes
-    ----------
-    rows : the mean of the time of day and the Gaussian process, at hidden sensors and ahead
-    kernel : the graph kernel that was chosen, in words
-    times : ndarray, shape (T,)
-        Hours.
-    observed, truth, mean, deviation : ndarray, shape (T, N)
-        NaN in `observed` where nothing was shown.
-    example : positions of a sensor that was shown and of one that was not, for the figure
-    """
-
-    source: Source
-    n_times: int
-    n_hidden: int
-    rows: tuple[TimeRow, ...]
-    kernel: str
-    seconds: float
-    times: np.ndarray = field(repr=False)
-    observed: np.ndarray = field(repr=False)
-    truth: np.ndarray = field(repr=False)
-    mean: np.ndarray = field(repr=False)
-    deviation: np.ndarray = field(repr=False)
-    example: tuple[int, int] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class PageRankRow:
-    """The L1 error of one estimator with one coupling; steps are means for each node."""
-
-    estimator: str
-    coupling: str
-    error: float
-    stderr: float
-    steps: float
-    seconds: float
+def districts(seed: int) -> Part:
+    """Relative risks of districts from counts of cases."""
+    rng = np.random.default_rng(seed + 1)
+    size = 14
+    number = np.arange(size * size).reshape(size, size)
+    src = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
+    dst = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
+    graph = from_edges(src, dst, n_nodes=size * size)
+    expected = rng.uniform(3, 30, graph.n_nodes)
+    risk = np.exp(0.35 * _smooth(graph, 4.0, rng))
+    cases = rng.poisson(expected * risk)
+    gp = GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", seed=seed)
+    gp.fit(np.arange(graph.n_nodes), cases, exposure=expected)
+    found = gp.predict()
+    low, high = gp.predict(quantiles=[0.025, 0.975]).T
+    above = gp.probability(above=1.0)
+    flagged = above > 0.95
+    figure = _figure(3.0)
+    panels = (("cases / expected", cases / expected), ("relative risk", found), ("P(risk > 1)", above))
+    for ax, (title, values) in zip(figure.subplots(1, 3), panels, strict=True):
+        limits = (0.0, 1.0) if values is above else (0.3, 2.2)
+        image = ax.imshow(values.reshape(size, size), cmap="RdBu_r", vmin=limits[0], vmax=limits[1])
+        ax.set(title=title, xticks=[], yticks=[])
+        figure.colorbar(image, ax=ax, shrink=0.7)
+    raw = np.sqrt(np.mean((cases / expected - risk) ** 2))
+    return Part(
+        "Districts: where the risk is raised",
+        f"Cases of a disease were counted in {graph.n_nodes} districts, and the number expected from their "
+        "population is known. Small districts have few cases, so that the ratio of the two is noisy. In which "
+        "districts is the risk really above the average?",
+        "A BYM2 model for Poisson counts smooths the ratios over neighbouring districts. For each district it "
+        "gives the relative risk, its interval, and the probability that the risk exceeds 1.",
+        {
+            "RMSE of relative risks": f"{np.sqrt(np.mean((found - risk) ** 2)):.3g}",
+            "RMSE of cases / expected": f"{raw:.3g}",
+            "coverage of 95 % intervals": f"{np.mean((low < risk) & (risk < high)):.0%}",
+            "districts with P(risk > 1) > 0.95": f"{flagged.sum()}, of which {(risk[flagged] > 1).sum()} truly "
+            "have a risk above 1",
+        },
+        figure,
+        "Three maps of the districts: the noisy ratios, the smooth relative risks, and the probability that each "
+        "risk exceeds 1.",
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class PageRankPart:
-    """PageRank by walks, compared with power iteration.
+def mesh(seed: int) -> Part:
+    """A signal on a closed surface from few of its faces."""
+    from graphrf.plot import plot_mesh_posterior
 
-    Attributes
-    ----------
-    exact : ndarray, shape (N,)
-    estimates : scores of single runs by label, for the figure
-    """
+    data = datasets.load("generated-torus")
+    graph, truth = data.graph, data.targets
+    assert graph is not None
+    assert truth is not None
+    rng = np.random.default_rng(seed + 2)
+    order = rng.permutation(graph.n_nodes)
+    used, held = order[:200], order[200:]
+    gp = GraphGPRegressor(graph, seed=seed).fit(used, truth[used] + 0.05 * rng.standard_normal(used.size))
+    mean, std = gp.predict(return_std=True)
+    figure = _figure(3.0)
+    plot_mesh_posterior(
+        data.extra["vertices"],
+        data.extra["faces"],
+        mean,
+        std,
+        truth=truth,
+        label="slope",
+        deviation_label="standard deviation",
+        figure=figure,
+    )
+    return Part(
+        "Mesh: a signal on a surface",
+        f"The slope of a surface, the vertical part of its normal, is measured at 200 of the {graph.n_nodes:,} "
+        "triangles of a torus. What is it on the others?",
+        "The triangles are the nodes of a graph, on which neighbours share an edge. The same model as for the "
+        "roads predicts the signal on all triangles; distances are those along the surface.",
+        {
+            **_errors(mean[held], std[held], truth[held]),
+            "RMSE of the baseline": f"{np.std(truth[held]):.3g}",
+            "triangles used, held out": f"{used.size}, {held.size:,}",
+        },
+        figure,
+        "Three views of a torus: the true signal, the predicted signal and its standard deviation.",
+    )
 
-    source: Source
-    p_halt: float
-    n_walks: int
-    repeats: int
-    rows: tuple[PageRankRow, ...]
-    top: tuple[tuple[str, float], ...]
-    exact_seconds: float
-    exact_iterations: int
-    exact: np.ndarray = field(repr=False)
-    estimates: dict[str, np.ndarray] = field(repr=False)
+
+def through_time(seed: int) -> Part:
+    """Gaps of a time series filled, and its next day forecast."""
+    from graphrf.plot import plot_series
+
+    rng = np.random.default_rng(seed + 3)
+    _, _, graph = _roads(rng, 4)
+    hours = np.arange(24.0 * 8)
+    amount = 1 + 0.3 * _smooth(graph, 2.0, rng)
+    drift = np.cumsum(rng.standard_normal(hours.size)) / 4
+    day = 8 * np.sin(2 * np.pi * hours / 24) + 4 * np.cos(4 * np.pi * hours / 24)
+    truth = 50 + day[:, None] * amount + drift[:, None] * amount[::-1]
+    readings = truth + rng.standard_normal(truth.shape)
+    known = readings.copy()
+    last, gap, place = hours >= 24 * 7, (hours >= 60) & (hours < 84), 5
+    known[last] = known[gap, place] = np.nan
+    gp = GraphTimeGPRegressor(graph, "diffusion", seed=seed).fit(known, times=hours)
+    mean, std = gp.predict(times=hours, return_std="observation")
+    filled = _errors(mean[gap, place], std[gap, place], readings[gap, place], " km/h")
+    forecast = _errors(mean[last], std[last], readings[last], " km/h")
+    baseline = np.sqrt(np.mean((readings[last] - np.nanmean(known)) ** 2))
+    figure = _figure(3.2)
+    ax = figure.subplots()
+    plot_series(
+        hours, mean[:, place], std[:, place], observed=known[:, place], truth=truth[:, place], ax=ax, label="km/h",
+    )  # fmt: skip
+    ax.set_xlabel("days")
+    return Part(
+        "Time series: gaps and a forecast",
+        f"Sensors at {graph.n_nodes} junctions report the speed every hour. One fails for a day, and tomorrow has "
+        "not come yet. What would it have measured, and what will all of them measure?",
+        "A Gaussian process on graph and time learns the daily rhythm and how sensors resemble their neighbours, "
+        "so that a gap is filled from the other sensors and the next day follows from the days before.",
+        {
+            **{f"gap: {name}": value for name, value in filled.items()},
+            **{f"forecast: {name}": value for name, value in forecast.items()},
+            "forecast: RMSE of the mean": f"{baseline:.3g} km/h",
+        },
+        figure,
+        "A curve of hourly speeds at one junction over eight days, with its interval: narrow where there are "
+        "readings, wider in the gap and on the last day.",
+    )
 
 
-Part = GramPart | InterpolationPart | TimePart | PageRankPart
+PARTS = (roads, districts, mesh, through_time)

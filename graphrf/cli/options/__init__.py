@@ -1,1 +1,1 @@
-"""Code shared by the commands: options, input files, error messages and output."""
+"""Code shared by the commands: the table of options, input files, messages and output."""

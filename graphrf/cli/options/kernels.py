@@ -2,88 +2,53 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from graphrf.cli.options.completion import of_words
-from graphrf.cli.options.refusals import refuse_unused, refuse_without, require_known
+from graphrf.cli.options.commands import given_options, refuse_unused, refuse_without, require_known
+from graphrf.cli.options.table import KERNEL_NAMES
 
 if TYPE_CHECKING:
     from graphrf.kernels.kernel import Kernel
 
-PANEL = "Kernel"
-# For each kernel the options that it takes beside --laplacian, with the library's names.
-KERNELS: dict[str, tuple[str, dict[str, str]]] = {
-    "diffusion": ("Diffusion", {"--lengthscale": "lengthscale"}),
-    "matern": ("Matern", {"--lengthscale": "lengthscale", "--smoothness": "nu"}),
-    "regularized-laplacian": ("RegularizedLaplacian", {"--lengthscale": "lengthscale", "--power": "power"}),
-    "p-step": ("PStepRandomWalk", {"--alpha": "alpha", "--steps": "steps"}),
-    "inverse-cosine": ("InverseCosine", {}),
-}
+_AREAL = {"bym2": "BYM2", "car": "CAR", "icar": "ICAR"}
 
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel by name, with its hyperparameters; what is not given is the library's default."""
+    """A kernel by name, with its hyperparameters; None stands for the library's default."""
 
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"{', '.join(KERNELS)}.",
-            rich_help_panel=PANEL,
-            autocompletion=of_words(tuple(KERNELS)),
-        ),
-    ] = None
-    lengthscale: Annotated[
-        float | None,
-        typer.Option(help="Approximate number of steps over which nodes are correlated.", rich_help_panel=PANEL),
-    ] = None
-    power: Annotated[
-        float | None, typer.Option(help="Exponent of regularized-laplacian.", rich_help_panel=PANEL)
-    ] = None
-    smoothness: Annotated[float | None, typer.Option(help="Smoothness nu of matern.", rich_help_panel=PANEL)] = (
-        None
-    )
-    alpha: Annotated[float | None, typer.Option(help="Constant of p-step, at least 2.", rich_help_panel=PANEL)] = (
-        None
-    )
-    steps: Annotated[int | None, typer.Option(help="Number of steps of p-step.", rich_help_panel=PANEL)] = None
-    laplacian: Annotated[
-        str | None,
-        typer.Option(
-            metavar="normalized|combinatorial", help="Laplacian of the kernel. "
-            "Default: normalized.", rich_help_panel=PANEL
-        ),
-    ] = None  # fmt: skip
-
-    def optional(self) -> Kernel | None:
-        """The kernel; None, and no hyperparameters, where none is named."""
-        if self.kernel is None:
-            refuse_without(self._given, "`--kernel`")
-            return None
-        return self.made(self.kernel)
+    kernel: str | None = None
+    lengthscale: float | None = None
+    nu: float | None = None
+    power: float | None = None
+    alpha: float | None = None
+    steps: int | None = None
+    mixing: float | None = None
+    dependence: float | None = None
+    laplacian: str | None = None
 
     @property
-    def _given(self) -> dict[str, Any]:
-        return {
-            "--lengthscale": self.lengthscale, "--power": self.power, "--smoothness": self.smoothness,
-            "--alpha": self.alpha, "--steps": self.steps,
-        }  # fmt: skip
+    def name(self) -> str | None:
+        """The name as the library writes it."""
+        return None if self.kernel is None else self.kernel.lower().replace("-", "_")
 
-    def made(self, default: str) -> Kernel:
-        """The kernel, `default` where none is named."""
-        name = (self.kernel or default).lower().replace("_", "-")
-        require_known("--kernel", name, KERNELS, given=self.kernel)
-        class_name, takes = KERNELS[name]
-        given = self._given
-        refuse_unused(given, takes, f"`--kernel {name}`")
+    def made(self, default: str | None = None) -> Kernel | None:
+        """The kernel; where none is named the default, or None without hyperparameters."""
+        name = self.name or default
+        given = given_options(self)
+        del given["--kernel"]
+        if name is None:
+            refuse_without(
+                {option: value for option, value in given.items() if option != "--laplacian"}, "`--kernel`"
+            )
+            return None
+        require_known("--kernel", name, KERNEL_NAMES)
         from graphrf import kernels
 
-        arguments = {argument: given[option] for option, argument in takes.items() if given[option] is not None}
-        if self.laplacian is not None:
-            arguments["laplacian"] = self.laplacian
-        kernel: Kernel = getattr(kernels, class_name)(**arguments)
+        kind = getattr(kernels, _AREAL.get(name) or "".join(map(str.capitalize, name.split("_"))))
+        taken = [f"--{field.name}" for field in dataclasses.fields(kind) if field.init]
+        refuse_unused(given, taken, f"`--kernel {name}`")
+        kernel: Kernel = kind(**{option[2:]: value for option, value in given.items() if value is not None})
         return kernel

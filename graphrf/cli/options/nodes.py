@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from graphrf.cli.options.standard_input import input_file
-from graphrf.cli.options.tables import NODE_TITLES, read_table
+from graphrf.cli.options.table import NODE_TITLES
+from graphrf.cli.options.tables import Cell, listed
 
 if TYPE_CHECKING:
     import numpy as np
 
     from graphrf.graph.graph import Graph
-
-ChosenNodes = Annotated[
-    str | None, typer.Option(metavar="NODES", help="A file of nodes, or A,B,C. Default: all nodes.")
-]
 
 
 class NodeNames:
@@ -42,9 +35,7 @@ class NodeNames:
         """Positions of all nodes."""
         import numpy as np
 
-        from graphrf.graph.names import known_positions
-
-        return known_positions(np.arange(self._n_nodes, dtype=np.int64))
+        return _known_positions(np.arange(self._n_nodes, dtype=np.int64))
 
     def of(self, positions: Iterable[int] | None = None) -> list[Hashable]:
         """The nodes at positions (default all): integers and text; of other names the text."""
@@ -68,36 +59,30 @@ class NodeNames:
                 raise ValueError("GRAPH has different nodes whose names are the same as text; rename them")
         return self._known
 
-    def position(self, text: str, place: str) -> int:
-        """The position of a node; ValueError, which begins with `place`, if there is none of that name."""
+    def positions(self, cells: Iterable[Cell]) -> np.ndarray:
+        """The positions of nodes; ValueError, which begins with the place, for one of an unknown name."""
+        import numpy as np
+
+        return _known_positions(np.array([self._position(*cell) for cell in cells], dtype=np.int64))
+
+    def _position(self, text: str, place: str) -> int:
+        if self.is_node(text):
+            return int(text) if self._nodes is None else self._by_text[text]
         if self._nodes is None:
-            if self.is_node(text):
-                return int(text)
             raise ValueError(
                 f"{place}: the nodes of this graph have no names, so a position in [0, {self._n_nodes - 1}] "
                 f"is needed, got {text[:60]!r}"
             )
-        if text not in self._by_text:
-            some = ", ".join(list(self._by_text)[:3])
-            raise ValueError(
-                f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on"
-            )
-        return self._by_text[text]
+        some = ", ".join(list(self._by_text)[:3])
+        raise ValueError(f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on")
 
     def chosen(self, given: str, option: str) -> np.ndarray:
         """Positions of the nodes of an option: of a file of nodes, or of names with commas between them."""
-        import numpy as np
+        return self.positions(listed(given, option, "nodes", NODE_TITLES, self.is_node))
 
-        from graphrf.graph.names import known_positions
 
-        path = Path(input_file(given))
-        if path.is_file():
-            table = read_table(path, self.is_node, spaces=False)
-            cells = zip(table.column(table.first_of(NODE_TITLES) or 0), table.lines, strict=True)
-            found = [self.position(cell, f"{path}, line {line}") for cell, line in cells]
-        else:
-            if not given.strip():
-                raise ValueError(f"`{option}` must hold at least one node, got none")
-            place = f"`{option}` must be a file (there is none named {given[:60]!r}) or nodes, A,B,C"
-            found = [self.position(name.strip(), place) for name in given.split(",")]
-        return known_positions(np.array(found, dtype=np.int64))
+def _known_positions(positions: np.ndarray) -> np.ndarray:
+    """Positions that the library does not take for names."""
+    from graphrf.graph.names import known_positions
+
+    return known_positions(positions)

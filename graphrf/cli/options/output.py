@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli.options.messages import visible
-from graphrf.cli.options.running import Talking
+from graphrf.cli.options.messages import Talking, brief, shortened, visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 # Titles may repeat, as those of the columns of a kernel matrix.
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
-OutputPath = Annotated[
-    str | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", rich_help_panel="Output", show_default=False,
-        help="A .csv, .npz or .json file, overwritten if it exists (missing folders are created); - for csv on "
-        "standard output.",
-    ),
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,8 +30,7 @@ class Result:
     """Result of a command.
 
     `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into npz files and
-    JSON in their place where there are any. `facts` are metadata. `summary` is for people,
-    where no output is named.
+    JSON in their place where there are any. `facts` are metadata. `summary` is for people, if no output is named.
     """
 
     command: str
@@ -51,23 +41,29 @@ class Result:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The metadata: who made it, of what, with which settings."""
+        """The metadata: version, command and settings."""
         return {"graphrf": __version__, "command": self.command, **self.facts}
 
+    def content(self) -> Mapping[str, Any]:
+        """The arrays of npz files and JSON."""
+        return self.arrays or dict(self.columns)
 
-def check_output(output: str | None, inputs: Sequence[str] = (), endings: Sequence[str] = ENDINGS) -> None:
+
+def check_output(
+    output: str | None, inputs: Sequence[str] = (), endings: Sequence[str] = ENDINGS, option: str = "-o"
+) -> None:
     """Raise, before any work is done, where the output cannot be written or is one of the inputs."""
     if output is None or (output == "-" and ".csv" in endings):
         return
     from graphrf._base.files.atomic import file_path, require_writable
 
-    path = file_path(output, "-o")
+    path = file_path(output, option)
     if path.suffix.lower() not in endings:
-        raise ValueError(f"`-o` must end in {' or '.join(endings)}, got {output!r}")
+        raise ValueError(f"`{option}` must end in {' or '.join(endings)}, got {output!r}")
     for place in inputs:
         if path.exists() and os.path.exists(place) and os.path.samefile(path, place):
-            raise ValueError(f"`-o` must be different from the input file {place!r}")
-    require_writable(path.parent, "-o")
+            raise ValueError(f"`{option}` must be different from the input file {place!r}")
+    require_writable(path.parent, option)
 
 
 def deliver(result: Result, output: str | None, talking: Talking) -> None:
@@ -78,7 +74,7 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
     if talking.json:
         echo(_json(result))
     elif output == "-" or (output is None and result.summary is None):
-        echo(_csv(result.columns))
+        echo(_csv(result.columns, short=sys.stdout.isatty()))
     elif result.summary is not None:
         echo(result.summary())
 
@@ -90,14 +86,15 @@ def echo(text: str) -> None:
 
 def _write(result: Result, path: Path) -> None:
     from graphrf._base.files.atomic import atomic_write
-    from graphrf._base.files.npz import write_arrays
 
     with atomic_write(path, "-o") as file:
         kind = path.suffix.lower()
         if kind == ".npz":
             import numpy as np
 
-            arrays = {name: _array(array) for name, array in (result.arrays or dict(result.columns)).items()}
+            from graphrf._base.files.npz import write_arrays
+
+            arrays = {name: _array(array) for name, array in result.content().items()}
             arrays["metadata"] = np.array(json.dumps(result.record))
             write_arrays(file, arrays, compressed=True)
         else:
@@ -106,12 +103,14 @@ def _write(result: Result, path: Path) -> None:
 
 
 def _json(result: Result) -> str:
-    content = {name: _plain(array) for name, array in (result.arrays or dict(result.columns)).items()}
+    content = {
+        name: array.tolist() if hasattr(array, "tolist") else array for name, array in result.content().items()
+    }
     return json.dumps({**result.record, "result": content}, allow_nan=False) + "\n"
 
 
 def _array(value: Any) -> np.ndarray:
-    """Cells as an array of numbers or text, which needs no pickle: what is missing is NaN."""
+    """Cells as an array of numbers or text, which needs no pickle; NaN for None."""
     import numpy as np
 
     if isinstance(value, Sequence) and not isinstance(value, str) and None in value:
@@ -119,34 +118,41 @@ def _array(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
-def _csv(columns: Columns) -> str:
-    """A table with titles; numbers with all digits that they have."""
+def _csv(columns: Columns, short: bool = False) -> str:
+    """A table with titles; numbers with all their digits, or for people with six."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([title for title, _ in columns])
-    writer.writerows(zip(*(_cells(column) for _, column in columns), strict=True))
+    writer.writerows(zip(*(_cells(column, short) for _, column in columns), strict=True))
     return text.getvalue()
 
 
-def _cells(column: Sequence[Any] | np.ndarray) -> Sequence[Any]:
-    # Of float32 the shortest text that gives the number back; Python's floats have that by themselves.
-    if isinstance(column, Sequence):
-        return column
-    return [str(value) for value in column] if column.dtype == "float32" else list(column.tolist())
+def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
+    cells = column if isinstance(column, Sequence) else list(column.tolist())
+    if short:
+        return [brief(cell) if isinstance(cell, float) else cell for cell in cells]
+    # The shortest text of a float32 that gives the number back; Python's floats have that by themselves.
+    return [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table for people: the first `left` columns begin in line, the others end in line."""
+def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None) -> str:
+    """A table for people, with the columns `right` aligned to the right; by default all but the first."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    right = range(1, len(titles)) if right is None else right
     lines = []
     for row in (titles, *rows):
         cells = [
-            cell.ljust(width) if number < left else cell.rjust(width)
+            cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
     return visible("\n".join(lines) + "\n")
+
+
+def facts_table(title: str, facts: Mapping[str, Any]) -> str:
+    """Names and values for people, one in a line."""
+    rows = [
+        (name.replace("_", " "), brief(value) if type(value) is float else shortened(str(value)))
+        for name, value in facts.items()
+    ]
+    return aligned((title, ""), rows, right=())

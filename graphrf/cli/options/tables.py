@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Titles of a column of nodes, and of one of targets, in the order in which they are looked for.
-NODE_TITLES = ("node", "nodes", "name", "id", "vertex", "face")
-TARGET_TITLES = ("target", "y", "value", "label", "class")
+from graphrf.cli.options.standard_input import input_file
+from graphrf.cli.options.table import NODE_TITLES, TARGET_TITLES, TIME_TITLES
+
+# The text of a cell, and its place in the words of messages.
+Cell = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class TextTable:
         """Number of columns."""
         return len(self.rows[0])
 
+    @property
+    def names(self) -> str:
+        """Titles, or positions, of the columns."""
+        return ", ".join(self.titles or map(str, range(self.width)))
+
     def first_of(self, titles: Sequence[str]) -> int | None:
         """The column that has the first of these titles, whatever their case; None where no column has one."""
         own = [title.lower() for title in self.titles or []]
@@ -39,40 +46,67 @@ class TextTable:
             return (self.titles or []).index(column)
         if column.isascii() and column.isdigit() and int(column) < self.width:
             return int(column)
-        have = "it has no titles" if self.titles is None else f"its columns are {', '.join(self.titles)}"
+        have = "it has no titles" if self.titles is None else f"its columns are {self.names}"
         raise ValueError(
             f"`{option}` must be a column of {self.path}, got {column!r}; {have}, and columns may be given by "
             f"position, 0 to {self.width - 1}"
         )
 
     def column(self, number: int) -> list[str]:
-        """The cells of a column."""
+        """The text of a column."""
         return [row[number] for row in self.rows]
 
-    def numbers(self, number: int) -> list[float]:
+    def cells(self, number: int) -> list[Cell]:
+        """The text of a column, with places."""
+        return [
+            (text, f"{self.path}, line {line}") for text, line in zip(self.column(number), self.lines, strict=True)
+        ]
+
+    def numbers(self, number: int, what: str) -> list[float]:
         """The cells of a column as finite numbers; ValueError with the line of the first that is none."""
         values = []
-        for cell, line in zip(self.column(number), self.lines, strict=True):
-            value = number_in(cell)
+        for text, place in self.cells(number):
+            value = number_in(text)
             if value is None or not math.isfinite(value):
-                came = "an empty cell" if not cell else repr(cell[:60])
+                came = "an empty cell" if not text else repr(text[:60])
                 raise ValueError(
-                    f"{self.path}, line {line}: the target must be a finite number, got {came}; leave the line "
-                    "out if nothing was observed"
+                    f"{place}: the {what} must be a finite number, got {came}; leave the line out if nothing was "
+                    "observed"
                 )
             values.append(value)
         return values
 
 
+def listed(
+    given: str, option: str, what: str, titles: Sequence[str], is_node: Callable[[str], bool] | None = None
+) -> list[Cell]:
+    """The values of an option: a column of a file, the one with such a title or the first, or A,B,C."""
+    path = Path(input_file(given))
+    if path.is_file():
+        table = read_table(path, is_node, spaces=False)
+        return table.cells(table.first_of(titles) or 0)
+    place = f"`{option}` must be a file (there is none named {given[:60]!r}) or {what}, A,B,C"
+    return [(text.strip(), place) for text in given.split(",")]
+
+
+def read_observations(
+    file: str, is_node: Callable[[str], bool] | None = None, argument: str = "OBSERVATIONS"
+) -> TextTable:
+    """The table of the argument OBSERVATIONS, or of an option's file."""
+    path = Path(input_file(file))
+    if not path.is_file():
+        raise FileNotFoundError(f"{argument} must be a file, got {file!r}, which does not exist")
+    return read_table(path, is_node)
+
+
 def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spaces: bool = True) -> TextTable:
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
-    The first line decides by what. Blank lines are skipped, and comments: lines that begin with # and a space, or
-    above all others with # and no name of a node. The first line holds
-    titles where it has no number in some column that holds numbers in all other lines, where one of its cells is
-    such a title as node or target, or where a column holds nodes in all other lines and none of its cells is found
-    again below; but not where it has a node in a column of nodes. `is_node` says what is a node. The file is
-    bounded by the memory that is left.
+    The first line decides by what. Blank lines and comments are skipped: lines that begin with # and a space, and
+    above all others those that begin with # and no name of a node. The first line holds titles where it has no
+    number in some column that holds numbers in all other lines, where one of its cells is such a title as node or
+    target, or where a column holds nodes in all other lines and none of its cells is repeated below; but not where
+    it has a node in a column of nodes. The file is bounded by the memory that is left.
     """
     from graphrf.graph.files import text_files
 
@@ -88,11 +122,10 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     rows: list[list[str]] = []
     for number, line in kept:
         try:
-            cells = (
-                line.split()
-                if mark is None and spaces
-                else next(csv.reader([line], delimiter=mark or "\t", strict=True))
-            )
+            if mark is None and spaces:
+                cells = line.split()
+            else:
+                cells = next(csv.reader([line], delimiter=mark or "\t", strict=True))
         except csv.Error as error:
             raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
         if rows and len(cells) != len(rows[0]):
@@ -109,16 +142,14 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
 
 
 def _is_comment(line: str, *, above: bool, is_node: Callable[[str], bool] | None) -> bool:
-    """True for a comment; what begins with # without a space may be a node's name."""
+    """True for a comment; # without a space may begin a node's name."""
     line = line.lstrip()
     if not line.startswith("#"):
         return False
-    name = re.split(r"[\s,;]", line, maxsplit=1)[0]
-    return (
-        not line.lstrip("#").strip()
-        or line.lstrip("#")[0].isspace()
-        or (above and not (is_node and is_node(name)))
-    )
+    rest = line.lstrip("#")
+    if not rest.strip() or rest[0].isspace():
+        return True
+    return above and not (is_node and is_node(re.split(r"[\s,;]", line, maxsplit=1)[0]))
 
 
 def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
@@ -129,23 +160,18 @@ def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
 
 
 def _has_titles(rows: list[list[str]], is_node: Callable[[str], bool] | None) -> bool:
-    if any(cell.lower() in (*NODE_TITLES, *TARGET_TITLES) for cell in rows[0]):
+    first, others = rows[0], rows[1:]
+    if any(cell.lower() in (*NODE_TITLES, *TARGET_TITLES, *TIME_TITLES) for cell in first):
         return True
-    others = rows[1:]
-    if not others:
-        return False
-    if any(
-        cell and number_in(cell) is None and all(number_in(row[column]) is not None for row in others)
-        for column, cell in enumerate(rows[0])
-    ):
-        return True
-    # A node that is misspelt has a label that other nodes have, and a target that is a number.
-    if is_node is None or any(not cell or number_in(cell) is not None for cell in rows[0]):
-        return False
     columns = list(zip(*others, strict=True))
-    return any(all(map(is_node, column)) for column in columns) and not any(
-        cell in column for cell, column in zip(rows[0], columns, strict=True)
-    )
+    for cell, column in zip(first, columns, strict=False):
+        if cell and number_in(cell) is None and all(number_in(other) is not None for other in column):
+            return True
+    # A node that is misspelt has a label that other nodes have, and a target that is a number.
+    if is_node is None or any(not cell or number_in(cell) is not None for cell in first):
+        return False
+    repeated = any(cell in column for cell, column in zip(first, columns, strict=False))
+    return any(all(map(is_node, column)) for column in columns) and not repeated
 
 
 def number_in(cell: str) -> float | None:

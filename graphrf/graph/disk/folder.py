@@ -222,14 +222,11 @@ def _is_record(facts: Mapping[str, Any]) -> bool:
     def integer(name: str, low: int, high: int) -> bool:
         return type(facts.get(name)) is int and low <= facts[name] <= high
 
-    def digest(value: Any) -> bool:
-        return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
-
     if set(facts) != _FACTS or not is_version(facts["version"]):
         return False
     if not (integer("n_nodes", 1, 2**32 - 1) and integer("n_entries", 0, 2**63 - 1)):
         return False
-    if not all(isinstance(facts.get(name), bool) for name in ("directed", "weighted")):
+    if not (isinstance(facts["directed"], bool) and isinstance(facts["weighted"], bool)):
         return False
     n_nodes, n_entries, digests = facts["n_nodes"], facts["n_entries"], facts.get("digests")
     if not integer("n_edges", n_entries if facts["directed"] else (n_entries + 1) // 2, n_entries):
@@ -239,8 +236,12 @@ def _is_record(facts: Mapping[str, Any]) -> bool:
         facts.get("dtypes") == expected
         and isinstance(digests, dict)
         and set(digests) - {"names"} == set(ARRAYS)
-        and all(digest(value) for value in digests.values())
+        and all(map(_is_digest, digests.values()))
     )
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
 def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:

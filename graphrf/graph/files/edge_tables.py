@@ -41,44 +41,54 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     made up where titles are taken for an edge.
     """
     titles = [cell.strip() for cell in cells[:width]]
-    if any(not 0 <= end < width for end in ends):
+    if not all(end in range(width) for end in ends):
         return False  # the bad column is reported where it is looked up
     first, second = (titles[end] for end in ends)
     named = (first.lower(), second.lower()) in _ENDS
-    alone = len(cells) == width
-    if alone or not (named or (_may_be_title(first) and _may_be_title(second))):
+    if len(cells) == width or not (named or (_may_be_title(first) and _may_be_title(second))):
         return named
-    below = [cells[width + end :: width] for end in ends]
-    if any(cell != cell.strip() for cell in cells[: 2 * width]):
-        below = [[cell.strip() for cell in column] for column in below]
-    above = [
-        title
-        for column, title in enumerate(titles)
-        if not named
-        and column not in ends
-        and title[:1].isalpha()
-        and _may_be_title(title)
-        and _numbers(cells[width + column :: width])
-    ]
+    below = _below_titles(cells, width, ends)
+    above = [] if named else _titles_above_numbers(titles, cells, width, ends)
     numbered = not named and _are_numbered(first, second, below)
-    sure = (
-        named
-        or all(map(_numbers, below))
-        or any(title.lower() in _TITLES or is_weight(title) or sounds_like_distance(title) for title in above)
-        or (numbered and len(above) > 0)
-    )
+    sure = any((named, all(map(_numbers, below)), any(map(_is_column_title, above)), numbered and above))
     # A node of other edges is no title.
-    again = any(title in column for column in below for title in (first, second))
+    again = not {first, second}.isdisjoint(below[0] + below[1])
+    possible = any((above, numbered, all(map(_begins_with_number, below))))
     if sure and not again:
         return True
-    if not sure and (
-        again or not (above or numbered or all(_NUMBER.fullmatch(column[0].strip()) for column in below))
-    ):
+    if not sure and (again or not possible):
         return False
     raise ValueError(
         f"{short(', '.join(titles))} may be the titles of the columns or an edge; say which by header=True or "
         "header=False"
     )
+
+
+def _titles_above_numbers(titles: list[str], cells: list[str], width: int, ends: Sequence[int]) -> list[str]:
+    """The possible titles of columns of numbers, apart from those of the ends."""
+    return [
+        title
+        for column, title in enumerate(titles)
+        if column not in ends and title[:1].isalpha() and _may_be_title(title)
+        if _numbers(cells[width + column :: width])
+    ]
+
+
+def _begins_with_number(column: list[str]) -> bool:
+    return _NUMBER.fullmatch(column[0].strip()) is not None
+
+
+def _is_column_title(title: str) -> bool:
+    """True for words that name columns of numbers."""
+    return title.lower() in _TITLES or is_weight(title) or sounds_like_distance(title)
+
+
+def _below_titles(cells: list[str], width: int, ends: Sequence[int]) -> list[list[str]]:
+    """The columns of the ends without their first cells, stripped where the first two lines have white space."""
+    below = [cells[width + end :: width] for end in ends]
+    if any(cell != cell.strip() for cell in cells[: 2 * width]):
+        return [[cell.strip() for cell in column] for column in below]
+    return below
 
 
 def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:

@@ -66,34 +66,12 @@ def _market_matrix(content: bytes) -> Any:
     Entries of the lower half of a symmetric or skew-symmetric matrix stand for both halves.
     """
     banner, at = _line(content, 0)
-    words = banner.lower().split()
-    if len(words) != 5 or words[:2] != [_BANNER, b"matrix"]:
-        raise ValueError("its first line must be %%MatrixMarket matrix FORMAT FIELD SYMMETRY")
-    _, _, form, field, symmetry = (word.decode("ascii", "replace") for word in words)
-    if field in ("complex", "hermitian") or symmetry == "hermitian":
-        raise ValueError("it holds complex numbers; a real one was wanted")
-    known = (
-        form in ("coordinate", "array")
-        and field in ("real", "double", "integer", "unsigned-integer", "pattern")
-        and symmetry in ("general", "symmetric", "skew-symmetric")
-        and (form, field) != ("array", "pattern")
-    )
-    if not known:
-        raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
-    line, number = b"%", 1
-    while line[:1] in (b"%", b""):
-        if at >= len(content):
-            raise ValueError("it ends before its size")
-        line, at = _line(content, at)
-        number += 1
-    sizes = line.split()
-    if len(sizes) != (2 if form == "array" else 3) or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
-        raise ValueError(f"line {number}: its size must be whole numbers, got {short(_text(line))}")
-    rows, columns, *entries = map(int, sizes)
-    halved = symmetry != "general"
+    form, field, symmetry = _market_kind(banner)
+    number, sizes, at = _market_sizes(content, at, 2 if form == "array" else 3)
+    rows, columns, *entries = sizes
+    halved, skew = symmetry != "general", symmetry == "skew-symmetric"
     if rows < 1 or columns < 1 or (halved and rows != columns):
         raise ValueError(f"its shape is ({rows}, {columns})")
-    skew = symmetry == "skew-symmetric"
     if form == "array":
         declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
     else:
@@ -107,18 +85,54 @@ def _market_matrix(content: bytes) -> Any:
     )
     if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
-    row, column, values = found
     if form == "array":
-        return _dense(values, rows, columns, symmetry)
-    if halved:
-        if (row < column).any() and (row > column).any():
-            # An entry that is listed on both sides would count twice.
-            raise ValueError("it is symmetric, but has entries on both sides of its diagonal; one was wanted")
-        off = row != column
-        sign = -1.0 if skew else 1.0
-        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
-        values = np.r_[values, sign * values[off]]
+        return _dense(found[2], rows, columns, symmetry)
+    row, column, values = _both_halves(*found, -1.0 if skew else 1.0) if halved else found
     return sp.coo_array((values, (row, column)), shape=(rows, columns))
+
+
+def _market_kind(banner: bytes) -> tuple[str, str, str]:
+    """Format, field and symmetry of the first line."""
+    words = banner.lower().split()
+    if len(words) != 5 or words[:2] != [_BANNER, b"matrix"]:
+        raise ValueError("its first line must be %%MatrixMarket matrix FORMAT FIELD SYMMETRY")
+    form, field, symmetry = (word.decode("ascii", "replace") for word in words[2:])
+    if field in ("complex", "hermitian") or symmetry == "hermitian":
+        raise ValueError("it holds complex numbers; a real one was wanted")
+    known = (
+        form in ("coordinate", "array")
+        and field in ("real", "double", "integer", "unsigned-integer", "pattern")
+        and symmetry in ("general", "symmetric", "skew-symmetric")
+        and (form, field) != ("array", "pattern")
+    )
+    if not known:
+        raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
+    return form, field, symmetry
+
+
+def _market_sizes(content: bytes, at: int, n_sizes: int) -> tuple[int, list[int], int]:
+    """The number of the line of sizes, the sizes, and where the next line starts."""
+    line, number = b"%", 1
+    while line[:1] in (b"%", b""):
+        if at >= len(content):
+            raise ValueError("it ends before its size")
+        line, at = _line(content, at)
+        number += 1
+    sizes = line.split()
+    if len(sizes) != n_sizes or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
+        raise ValueError(f"line {number}: its size must be whole numbers, got {short(_text(line))}")
+    return number, [int(size) for size in sizes], at
+
+
+def _both_halves(
+    row: np.ndarray, column: np.ndarray, values: np.ndarray, sign: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The entries of one half of a matrix, and those of the other half."""
+    if (row < column).any() and (row > column).any():
+        # An entry that is listed on both sides would count twice.
+        raise ValueError("it is symmetric, but has entries on both sides of its diagonal; one was wanted")
+    off = row != column
+    return np.r_[row, column[off]], np.r_[column, row[off]], np.r_[values, sign * values[off]]
 
 
 def _line(content: bytes, at: int) -> tuple[bytes, int]:
@@ -227,18 +241,24 @@ def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, 
                 return f"line {number}: comments stand before the size"
             if count > declared:
                 return f"line {number}: it declares {declared:,} entries, and this is one more"
-            for cell, size in zip(cells, shape, strict=False):
-                if not _DIGITS.fullmatch(cell):
-                    return f"line {number}: a row or column must be a whole number, got {short(_text(cell))}"
-                if len(cell) > 30 or not 1 <= int(cell) <= size:
-                    return f"line {number}: a row or column must be in [1, {size}], got {short(_text(cell))}"
-            bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
-            if bad is not None:
-                return f"line {number}: {short(_text(bad))} is not a number"
-            if len(cells) != each:
-                return f"line {number}: {len(cells)} numbers where {each} were wanted"
+            fault = _fault_of_line(cells, each, shape)
+            if fault:
+                return f"line {number}: {fault}"
         first += piece.count(b"\n")
     return f"it declares {declared:,} entries and holds {count:,}"
+
+
+def _fault_of_line(cells: list[bytes], each: int, shape: tuple[int, ...]) -> str:
+    """Description of the first fault in the cells of an entry, or nothing."""
+    for cell, size in zip(cells, shape, strict=False):
+        if not _DIGITS.fullmatch(cell):
+            return f"a row or column must be a whole number, got {short(_text(cell))}"
+        if len(cell) > 30 or not 1 <= int(cell) <= size:
+            return f"a row or column must be in [1, {size}], got {short(_text(cell))}"
+    bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
+    if bad is not None:
+        return f"{short(_text(bad))} is not a number"
+    return "" if len(cells) == each else f"{len(cells)} numbers where {each} were wanted"
 
 
 def _text(cell: bytes) -> str:
@@ -290,16 +310,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     }.get(kind)
     if parts is None:
         raise ValueError(f"format {kind!r}")
-    for name in ("shape", *parts):
-        if name not in arrays:
-            raise ValueError(f"it has no {name!r}")
-        if arrays[name].dtype.kind not in "iu":
-            raise ValueError(f"its {name!r} are no integers")
-    if arrays["shape"].shape != (2,):
-        raise ValueError("it is not a matrix with two axes")
-    shape = tuple(int(size) for size in arrays["shape"])
-    if min(shape) < 0 or max(shape) >= 2**62:
-        raise ValueError(f"its shape is {shape}")
+    shape = _npz_shape(arrays, parts)
     data, *places = arrays["data"], *(arrays[name] for name in parts)
     make = getattr(sp, f"{kind}_array")
     if kind == "coo":
@@ -313,6 +324,21 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
             raise ValueError("its row pointers do not rise from 0")
         matrix.check_format(full_check=True)
     return matrix
+
+
+def _npz_shape(arrays: Mapping[str, np.ndarray], parts: tuple[str, ...]) -> tuple[int, ...]:
+    """The shape of the matrix, once its arrays of places are known to be integers."""
+    for name in ("shape", *parts):
+        if name not in arrays:
+            raise ValueError(f"it has no {name!r}")
+        if arrays[name].dtype.kind not in "iu":
+            raise ValueError(f"its {name!r} are no integers")
+    if arrays["shape"].shape != (2,):
+        raise ValueError("it is not a matrix with two axes")
+    shape = tuple(int(size) for size in arrays["shape"])
+    if min(shape) < 0 or max(shape) >= 2**62:
+        raise ValueError(f"its shape is {shape}")
+    return shape
 
 
 def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:

@@ -122,15 +122,15 @@ def _is_marked(text: str) -> bool:
 
 def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width: int) -> list[int]:
     """The lines above the first edge that begin with a marker and yet are edges; unclear ones are refused."""
-    alike = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
-    alike = {row: [cell.strip() for cell in own] for row, own in alike.items() if len(own) == width}
+    cut = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
+    alike = {row: list(map(str.strip, own)) for row, own in cut.items() if len(own) == width}
     if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
         return []
-    names = {cell.strip() for cell in cells}
+    names = set(map(str.strip, cells))
     marked = any(map(_is_marked, names))
     edges = []
     for row, (name, *others) in alike.items():
-        again = any(other in names for other in others)
+        again = not names.isdisjoint(others)
         if name in names or (marked and again):
             edges.append(row)
         elif marked or (again and name.lstrip("#%") not in names):
@@ -249,27 +249,39 @@ def _check_brackets(lines: _Lines, cells: list[str], width: int) -> None:
 
 def _separator(lines: _Lines, in_csv: bool) -> str | None:
     """The separator by which all lines have the same number of cells, at least two."""
-    present = [mark for mark in _MARKS if any(mark in line for line in lines.texts)]
     widths: dict[str | None, list[int]] = {
-        mark: [_n_cells(line, mark) for line in lines.texts] for mark in present
+        mark: [_n_cells(line, mark) for line in lines.texts] for mark in _present(lines)
     }
-    fitting = [mark for mark, own in widths.items() if own[0] >= 2 and own.count(own[0]) == len(own)]
-    for mark in fitting:
-        if _is_clean(lines.texts[:_SAMPLE], mark):
-            return mark  # white space stands beside it only
+    fitting = [mark for mark, own in widths.items() if _are_equal(own)]
+    clean = [mark for mark in fitting if _is_clean(lines.texts[:_SAMPLE], mark)]
+    if clean:
+        return clean[0]  # white space stands beside it only
     widths[None] = [len(_cells(line, None) or ()) for line in lines.texts]
-    if widths[None][0] >= 2 and widths[None].count(widths[None][0]) == len(lines.texts):
+    if _are_equal(widths[None]):
         fitting.append(None)
     if not fitting:
         raise _ragged(lines, widths)
     chosen = fitting[0] if len(fitting) == 1 else _best(lines, fitting, in_csv)
-    for mark in present:
-        if mark == chosen or mark in fitting:
-            continue
-        with_mark = [line for line in lines.texts if mark in _WITHIN_QUOTES.sub("", line)]
-        if 2 * len(with_mark) >= len(lines.texts) and not _ends_alike(with_mark, chosen, mark):
+    for mark in [mark for mark in _present(lines) if mark not in (chosen, *fitting)]:
+        if _cuts_ends_apart(lines, chosen, mark):
             raise _ragged(lines, {mark: widths[mark]}, chosen)
     return chosen
+
+
+def _cuts_ends_apart(lines: _Lines, chosen: str | None, mark: str) -> bool:
+    """True if another mark stands in half of the lines, and not alike in the two ends."""
+    with_mark = [line for line in lines.texts if mark in _WITHIN_QUOTES.sub("", line)]
+    return 2 * len(with_mark) >= len(lines.texts) and not _ends_alike(with_mark, chosen, mark)
+
+
+def _present(lines: _Lines) -> list[str]:
+    """The marks that stand in any line."""
+    return [mark for mark in _MARKS if any(mark in line for line in lines.texts)]
+
+
+def _are_equal(widths: list[int]) -> bool:
+    """True if all lines have the same number of cells, at least two."""
+    return widths[0] >= 2 and widths.count(widths[0]) == len(widths)
 
 
 def _best(lines: _Lines, fitting: list[str | None], in_csv: bool) -> str | None:
@@ -277,8 +289,7 @@ def _best(lines: _Lines, fitting: list[str | None], in_csv: bool) -> str | None:
     sample = lines.texts[:_SAMPLE]
     if "\t" in fitting:
         return "\t"
-    if "," in fitting and not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in sample if '"' not in line):
-        # Commas within numbers, as many languages write decimals.
+    if "," in fitting and _are_decimal_commas(sample):
         if ";" in fitting:
             return ";"
         if sum("," not in cell for cell in sample[0].split()) >= 2:
@@ -286,12 +297,22 @@ def _best(lines: _Lines, fitting: list[str | None], in_csv: bool) -> str | None:
                 f"{lines.at(0)}: {short(sample[0])} may have decimal commas between white space, or commas "
                 "between names with spaces; write decimals with a point, or names in quotation marks"
             )
-    merits = {mark: _merit(sample, mark, [other for other in fitting if other != mark]) for mark in fitting}
-    best = [mark for mark in fitting if merits[mark] == max(merits.values())]
+    best = _best_by_merit(sample, fitting)
     if len(best) == 1 or (in_csv and "," in best):
         return best[0] if len(best) == 1 else ","
     readings = " or ".join(f"{short((_cells(sample[0], mark) or [])[:2])} ({_WORDS[mark]})" for mark in best)
     raise ValueError(f"{lines.at(0)}: {short(sample[0])} may be {readings}; {_WAYS_OUT}")
+
+
+def _best_by_merit(sample: list[str], fitting: list[str | None]) -> list[str | None]:
+    """The separators of the greatest merit."""
+    merits = {mark: _merit(sample, mark, [other for other in fitting if other != mark]) for mark in fitting}
+    return [mark for mark in fitting if merits[mark] == max(merits.values())]
+
+
+def _are_decimal_commas(sample: list[str]) -> bool:
+    """True if commas stand within numbers only, as many languages write decimals."""
+    return not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in sample if '"' not in line)
 
 
 def _is_clean(sample: list[str], mark: str | None) -> bool:

@@ -44,13 +44,9 @@ def check_format(text: str, *, columns_given: bool) -> None:
         if pattern.match(_first_lines(text)):
             raise ValueError(f"it seems to be {what}; {way_out}")
     rows = list(_rows(text, _FEW))
-    problems = [row for row in rows if row[0] != "c"]
-    if problems and re.fullmatch(r"p \S+ \d+ \d+", " ".join(problems[0])):
-        raise ValueError(f"it is {_DIMACS}")
+    _check_dimacs(rows, columns_given)
     if columns_given or not rows:
         return
-    if all(row[0] in ("a", "e") and len(row) in (3, 4) and _integers(row[1:3]) for row in rows):
-        raise ValueError(f"it seems to be {_DIMACS}{_AS_EDGES}")
     if "% bip" in text[:_START] and re.match(r"% bip\b", text):
         raise ValueError(
             "it is a bipartite graph of KONECT, whose two kinds of nodes are both counted from 1; read it by "
@@ -61,6 +57,17 @@ def check_format(text: str, *, columns_given: bool) -> None:
     _check_trivial(text)
     if 2 <= len(rows[0]) <= 4 and _integers(rows[0]) and _may_count(text, rows[0]):
         _check_counted([line.split() for line in text.split("\n") if line.lstrip()[:1] not in ("#", "%")])
+
+
+def _check_dimacs(rows: list[list[str]], columns_given: bool) -> None:
+    """ValueError for a DIMACS file, known by its line of the problem or by its lines of edges."""
+    problem = next((row for row in rows if row[0] != "c"), [])
+    if re.fullmatch(r"p \S+ \d+ \d+", " ".join(problem)):
+        raise ValueError(f"it is {_DIMACS}")
+    if columns_given or not rows:
+        return
+    if all(row[0] in ("a", "e") and len(row) in (3, 4) and _integers(row[1:3]) for row in rows):
+        raise ValueError(f"it seems to be {_DIMACS}{_AS_EDGES}")
 
 
 def _first_lines(text: str) -> str:
@@ -131,14 +138,19 @@ def _check_counted(rows: list[list[str]]) -> None:
             "it seems to be in METIS format, a line of neighbours for each node; read it by "
             f"networkit.readGraph(path, networkit.Format.METIS) {_PASS}{_AS_EDGES}"
         )
-    edges = [row for row in below if row]
-    if len(head) == 2 and len(edges) == n_edges >= 3 and all(len(row) in (2, 3) for row in edges):
-        ends = {int(end) for row in edges for end in row[:2]}
-        if len(ends) == n_nodes or max(ends) - n_nodes in (-1, 0):
-            raise ValueError(
-                f"its first line, {head[0]} {head[1]}, seems to count the nodes and edges below; begin it with # "
-                f"and a space{_AS_EDGES}"
-            )
+    if len(head) == 2 and _are_counted(n_nodes, n_edges, [row for row in below if row]):
+        raise ValueError(
+            f"its first line, {head[0]} {head[1]}, seems to count the nodes and edges below; begin it with # "
+            f"and a space{_AS_EDGES}"
+        )
+
+
+def _are_counted(n_nodes: int, n_edges: int, edges: list[list[str]]) -> bool:
+    """True if there are so many edges, and their ends are so many nodes."""
+    if not len(edges) == n_edges >= 3 or not all(len(row) in (2, 3) for row in edges):
+        return False
+    ends = {int(end) for row in edges for end in row[:2]}
+    return len(ends) == n_nodes or max(ends) - n_nodes in (-1, 0)
 
 
 def _is_metis(head: list[str], below: list[list[str]], n_edges: int) -> bool:

@@ -290,3 +290,8 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
             f"{weights.min():.3g}) and were set to zero; weights='inverse_length' has no such case",
         )
     return np.maximum(weights, 0.0)
+
+
+def has_faces(source: Any) -> bool:
+    """True for meshes of other libraries, such as trimesh.Trimesh."""
+    return hasattr(source, "vertices") and hasattr(source, "faces")

@@ -59,10 +59,7 @@ def pagerank(
     refuse_unused(given, _TAKES[method], f"`--method {method}`")
     if method == "local" and sources is None:
         raise ValueError("`--sources` is needed with `--method local`: the nodes that scores are computed from")
-    if top is not None and top < 1:
-        raise ValueError(f"`--top` must be at least 1, got {top}")
-    if top is not None and output == "-":
-        raise ValueError("`--top` prints a table and `-o -` prints csv: use only one of them")
+    _check_top(top, output)
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
     start = None if sources is None else names.chosen(sources, "--sources")
@@ -72,47 +69,65 @@ def pagerank(
     if method != "power":
         facts["seed"] = seed = talking.settled(seed)
     options: dict[str, Any] = {"p_halt": p_halt, "n_threads": threads}
-    columns: dict[str, Any]
     if method == "local":
-        assert start is not None
-        from graphrf.pagerank.local import local_pagerank
-
-        local = local_pagerank(loaded.graph, start, k=top, seed=seed, progress=talking.progress, **options)
-        columns = _rankings(local, start, names)
-        facts |= {
-            "walks": int(local.walks.sum()), "pushes": int(local.pushes.sum()), "epsilon": local.epsilon,
-            "failure": local.failure,
-        }  # fmt: skip
+        columns, more = _local(loaded.graph, start, names, talking, k=top, seed=seed, **options)
     else:
         options["personalization"] = None if start is None else _counts(start, loaded.graph.n_nodes)
-        columns = {"node": names.of()}
         if method == "power":
-            from graphrf.pagerank.power import pagerank as power
-
-            options |= {} if tol is None else {"tol": tol}
-            exact = power(loaded.graph, max_iter=max_iter, **options)
-            columns["score"] = exact.scores
-            facts |= {
-                "converged": exact.converged, "iterations": exact.iterations, "error_bound": exact.error_bound,
-            }  # fmt: skip
+            columns, more = _exact(loaded.graph, tol, max_iter=max_iter, **options)
         else:
-            from graphrf.pagerank.estimates import estimate
-
-            n_walks = 16 if walks is None else walks
-            if tol is None and batches is None and n_walks >= 16:
-                batches = 4
-            found = estimate(
-                loaded.graph, n_walks=n_walks, tol=tol, n_batches=batches, seed=seed, progress=talking.progress,
-                **options,
-            )  # fmt: skip
-            columns |= {"score": found.scores} | ({} if found.stderr is None else {"stderr": found.stderr})
-            facts |= {
-                "walks": found.walks, "steps": found.steps, "batches": found.n_batches,
-                "l1_error": None if found.l1_error is None else float(found.l1_error),
-            }  # fmt: skip
+            columns, more = _estimated(loaded.graph, talking, walks, tol, batches, seed=seed, **options)
+        columns = {"node": names.of()} | columns
+    facts |= more
     shown = top or (_SHOWN if output is None else None)
     summary = None if shown is None else lambda: _best(columns, shown)
     deliver(Result("pagerank", list(columns.items()), facts, summary=summary), output, talking)
+
+
+def _check_top(top: int | None, output: str | None) -> None:
+    if top is not None and top < 1:
+        raise ValueError(f"`--top` must be at least 1, got {top}")
+    if top is not None and output == "-":
+        raise ValueError("`--top` prints a table and `-o -` prints csv: use only one of them")
+
+
+def _local(
+    graph: Any, start: Any, names: NodeNames, talking: Talking, **options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rankings for each source, by pushes and walks near it."""
+    from graphrf.pagerank.local import local_pagerank
+
+    local = local_pagerank(graph, start, progress=talking.progress, **options)
+    return _rankings(local, start, names), {
+        "walks": int(local.walks.sum()), "pushes": int(local.pushes.sum()), "epsilon": local.epsilon,
+        "failure": local.failure,
+    }  # fmt: skip
+
+
+def _exact(graph: Any, tol: float | None, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Scores by power iteration."""
+    from graphrf.pagerank.power import pagerank as power
+
+    exact = power(graph, **options | ({} if tol is None else {"tol": tol}))
+    facts = {"converged": exact.converged, "iterations": exact.iterations, "error_bound": exact.error_bound}
+    return {"score": exact.scores}, facts
+
+
+def _estimated(
+    graph: Any, talking: Talking, walks: int | None, tol: float | None, batches: int | None, **options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Scores by random walks, with standard errors from batches of them."""
+    from graphrf.pagerank.estimates import estimate
+
+    n_walks = 16 if walks is None else walks
+    if tol is None and batches is None and n_walks >= 16:
+        batches = 4
+    found = estimate(graph, n_walks=n_walks, tol=tol, n_batches=batches, progress=talking.progress, **options)
+    facts = {
+        "walks": found.walks, "steps": found.steps, "batches": found.n_batches,
+        "l1_error": None if found.l1_error is None else float(found.l1_error),
+    }  # fmt: skip
+    return {"score": found.scores} | ({} if found.stderr is None else {"stderr": found.stderr}), facts
 
 
 def _counts(start: np.ndarray, n_nodes: int) -> np.ndarray:

@@ -143,6 +143,21 @@ def _summary(gp: GraphGPRegressor, fitted: dict[str, Any]) -> str:
     return f"{table}\n{aligned(('kernels compared', 'log evidence', 'probability'), compared)}"
 
 
+def _check_samples(samples: int | None, seed: int | None) -> None:
+    if seed is not None and samples is None:
+        raise ValueError("`--seed` is not used without `--samples`: means and standard deviations are not random")
+    if samples is not None and samples < 1:
+        raise ValueError(f"`--samples` must be at least 1, got {samples}")
+
+
+def _chosen(gp: GraphGPRegressor, names: NodeNames, nodes: str | None, covariates: str | None) -> tuple[Any, Any]:
+    """The nodes to predict at, None for all, and their covariates, None for those of `fit`."""
+    if covariates is not None:
+        titles = [name for name in gp.coefficients_.names if name != "constant"]
+        return read_covariates(covariates, titles, names)
+    return None if nodes is None else names.chosen(nodes, "--nodes"), None
+
+
 def predict(
     model: str,
     talking: Talking,
@@ -158,10 +173,7 @@ def predict(
 ) -> None:
     """Predict means and standard deviations at the nodes of a fitted model's graph, and at any times."""
     check_output(output, [model])
-    if seed is not None and samples is None:
-        raise ValueError("`--seed` is not used without `--samples`: means and standard deviations are not random")
-    if samples is not None and samples < 1:
-        raise ValueError(f"`--samples` must be at least 1, got {samples}")
+    _check_samples(samples, seed)
     from graphrf._base.files.arrays import record_format
 
     if (record_format(model) or "").startswith("graphrf graph-time"):
@@ -179,10 +191,7 @@ def predict(
     gp: GraphGPRegressor = GraphGPRegressor.load(model)
     gp.set_params(numerics__n_threads=threads, progress=talking.progress)
     names = NodeNames.of_graph(gp.graph)
-    chosen, x = None if nodes is None else names.chosen(nodes, "--nodes"), None
-    if covariates is not None:
-        titles = [name for name in gp.coefficients_.names if name != "constant"]
-        chosen, x = read_covariates(covariates, titles, names)
+    chosen, x = _chosen(gp, names, nodes, covariates)
     mean, std = gp.predict(chosen, return_std="observation" if observation else True, x=x)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
     facts: dict[str, Any] = {

@@ -239,16 +239,20 @@ def _with_values(
     if weight not in columns:
         have = listed(columns) or "there is none"
         raise checks.value_error("weight", f"must be an attribute of the edges ({have}), got {weight!r}")
-    for place, value in enumerate(columns[str(weight)]):
+    _check_numbers(columns[str(weight)], pairs)
+    lines[:] = list(map(short, pairs))
+    values = np.array(columns[str(weight)], dtype=np.float64)
+    title = str(weight) if attributes else None
+    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines, title, {})
+
+
+def _check_numbers(values: list[Any], pairs: list[Any]) -> None:
+    for place, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
             raise checks.value_error(
                 "weight",
                 f"must be a number for every edge, got {checks.describe(value)} for {short(pairs[place])}",
             )
-    lines[:] = list(map(short, pairs))
-    values = np.array(columns[str(weight)], dtype=np.float64)
-    title = str(weight) if attributes else None
-    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines, title, {})
 
 
 def _columns(held: list[Any]) -> dict[str, list[Any]]:

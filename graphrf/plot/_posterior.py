@@ -156,14 +156,8 @@ def _panels(
     titles: Sequence[str] | None,
     limits: tuple[float, float] | None,
 ) -> Figure | SubFigure:
-    values = {title: np.asarray(some, dtype=np.float64) for title, some in given.items() if some is not None}
+    values = _values(given)
     shape = values["posterior mean"].shape
-    for name in ("truth", "observed"):
-        if name in values and values[name].shape != shape:
-            gaps = ", NaN where nothing was observed" if name == "observed" else ""
-            raise checks.value_error(
-                name, f"must have one value per entry of `mean`, shape {shape}{gaps}, got {values[name].shape}"
-            )
     spread = deviations(deviation, shape)
     ends = limits or _limits(np.concatenate(list(values.values())))
     words = [*values, "standard deviation"] if titles is None else list(titles)
@@ -182,6 +176,19 @@ def _panels(
             here.set_ylabel("")
     filled: Figure | SubFigure = axes[0].figure
     return filled
+
+
+def _values(given: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The values of each panel, all of the same shape."""
+    values = {title: np.asarray(some, dtype=np.float64) for title, some in given.items() if some is not None}
+    shape = values["posterior mean"].shape
+    for name in ("truth", "observed"):
+        if name in values and values[name].shape != shape:
+            gaps = ", NaN where nothing was observed" if name == "observed" else ""
+            raise checks.value_error(
+                name, f"must have one value per entry of `mean`, shape {shape}{gaps}, got {values[name].shape}"
+            )
+    return values
 
 
 def _axes(panels: int, figure: Figure | SubFigure | None, ax: Sequence[Axes] | None) -> list[Axes]:

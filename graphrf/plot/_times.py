@@ -61,13 +61,7 @@ def plot_series(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['no reading', '95 % interval', 'mean', 'reading']
     """
-    stamps = np.asarray(times)
-    if stamps.ndim != 1 or not stamps.size or stamps.dtype.kind not in "iufM":
-        raise checks.value_error(
-            "times", f"must be hours or dates (datetime64), shape (T,), got {checks.describe(stamps)}"
-        )
-    if (stamps[1:] <= stamps[:-1]).any():
-        raise checks.value_error("times", "must increase: sort them, and what belongs to them")
+    stamps = _increasing(times)
     arrays = {"mean": mean, "deviation": deviation, "observed": observed, "truth": truth}
     values = {name: np.asarray(some, dtype=np.float64) for name, some in arrays.items() if some is not None}
     for name, some in values.items():
@@ -79,14 +73,7 @@ def plot_series(
         deviations(deviation, stamps.shape)
     ax = new_axes(ax, (7.2, 3.2))
     seen = ~np.isnan(values["observed"]) if observed is not None else np.ones(stamps.size, bool)
-    words: str | None = "no reading"
-    for first, last in _runs(~seen):
-        # From reading to reading; beyond the first and the last as far as is drawn.
-        ax.axvspan(
-            stamps[max(first - 1, 0)], stamps[min(last + 1, stamps.size - 1)], color=_GAP, linewidth=0, zorder=0,
-            label=words,
-        )  # fmt: skip
-        words = None
+    _shade_gaps(ax, stamps, seen)
     if deviation is not None:
         low, high = (values["mean"] + sign * _DEVIATIONS * values["deviation"] for sign in (-1, 1))
         ax.fill_between(
@@ -103,6 +90,45 @@ def plot_series(
             stamps[hidden], values["truth"][hidden], "o", color=COLOURS[1], markersize=3, fillstyle="none",
             markeredgewidth=0.7, label="held back" if hidden.any() else None, zorder=4,
         )  # fmt: skip
+    _label_times(ax, stamps)
+    ax.set_xlim(stamps[0], stamps[-1])
+    ax.set_ylabel(label)
+    ax.grid(color=GRID, linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.legend(
+        frameon=False,
+        ncols=max(2, int(inches(ax) / 1.1)),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+    )
+    open_frame(ax)
+    return ax
+
+
+def _increasing(times: Any) -> np.ndarray:
+    """The times, which must be hours or dates in order."""
+    stamps = np.asarray(times)
+    if stamps.ndim != 1 or not stamps.size or stamps.dtype.kind not in "iufM":
+        raise checks.value_error(
+            "times", f"must be hours or dates (datetime64), shape (T,), got {checks.describe(stamps)}"
+        )
+    if (stamps[1:] <= stamps[:-1]).any():
+        raise checks.value_error("times", "must increase: sort them, and what belongs to them")
+    return stamps
+
+
+def _shade_gaps(ax: Axes, stamps: np.ndarray, seen: np.ndarray) -> None:
+    """Shade times without readings, from reading to reading, and to the ends of the axis."""
+    label: str | None = "no reading"
+    for first, last in _runs(~seen):
+        start, stop = stamps[max(first - 1, 0)], stamps[min(last + 1, stamps.size - 1)]
+        ax.axvspan(start, stop, color=_GAP, linewidth=0, zorder=0, label=label)
+        label = None
+
+
+def _label_times(ax: Axes, stamps: np.ndarray) -> None:
+    """Ticks of dates, days or hours."""
     if stamps.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -117,19 +143,6 @@ def plot_series(
         ax.set_xlabel("time (days)")
     else:
         ax.set_xlabel("time (hours)")
-    ax.set_xlim(stamps[0], stamps[-1])
-    ax.set_ylabel(label)
-    ax.grid(color=GRID, linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.legend(
-        frameon=False,
-        ncols=max(2, int(inches(ax) / 1.1)),
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-    )
-    open_frame(ax)
-    return ax
 
 
 def animate_map(

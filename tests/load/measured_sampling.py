@@ -62,7 +62,7 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
     answer = []
     compiled = set()
     for kind, n_nodes, written, n_rows, threads in cases:
-        sampler = eval(written, {name: getattr(grf, name) for name in NAMES})
+        sampler = eval(written, {name: getattr(grf.sampling, name) for name in NAMES})
         if (kind, n_nodes) not in graphs:
             graphs = {(kind, n_nodes): graph_of(kind, n_nodes)}
         graph = graphs[kind, n_nodes]

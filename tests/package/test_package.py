@@ -232,7 +232,7 @@ LOADERS = ("np.load", "numpy.load", "torch.load", "np.fromregex", "pd.read_pickl
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "yaml", "runpy"}
 # Dask sends its tasks as pickles between its own processes, and this module packs their arrays beside them.
 # No file is read there.
-OF_DASK = "distributed/parcel.py"
+OF_DASK = "distributed/shared_object.py"
 
 
 def _faults(nodes):

@@ -119,13 +119,21 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     if not kept:
         raise ValueError(f"{path} has only blank lines and comments; a line for each node is needed")
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
+    rows = _rows(path, kept, None if mark is None and spaces else mark or "\t")
+    lines = [number for number, _ in kept]
+    if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
+        return TextTable(path, None, rows, lines)
+    if len(rows) == 1:
+        raise ValueError(f"{path} has titles but no other line; a line for each node is needed")
+    return TextTable(path, rows[0], rows[1:], lines[1:])
+
+
+def _rows(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> list[list[str]]:
+    """The cells of numbered lines, as many in each; without a mark, white space parts them."""
     rows: list[list[str]] = []
-    for number, line in kept:
+    for number, line in lines:
         try:
-            if mark is None and spaces:
-                cells = line.split()
-            else:
-                cells = next(csv.reader([line], delimiter=mark or "\t", strict=True))
+            cells = line.split() if mark is None else next(csv.reader([line], delimiter=mark, strict=True))
         except csv.Error as error:
             raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
         if rows and len(cells) != len(rows[0]):
@@ -133,12 +141,7 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
                 f"{path}, line {number}: {len(cells)} columns where the lines above have {len(rows[0])}"
             )
         rows.append([cell.strip() for cell in cells])
-    lines = [number for number, _ in kept]
-    if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
-        return TextTable(path, None, rows, lines)
-    if len(rows) == 1:
-        raise ValueError(f"{path} has titles but no other line; a line for each node is needed")
-    return TextTable(path, rows[0], rows[1:], lines[1:])
+    return rows
 
 
 def _is_comment(line: str, *, above: bool, is_node: Callable[[str], bool] | None) -> bool:

@@ -45,7 +45,7 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
         return False  # the bad column is reported where it is looked up
     first, second = (titles[end] for end in ends)
     named = (first.lower(), second.lower()) in _ENDS
-    if len(cells) == width or not (named or (_may_be_title(first) and _may_be_title(second))):
+    if len(cells) == width or not (named or all(map(_may_be_title, (first, second)))):
         return named
     below = _below_titles(cells, width, ends)
     above = [] if named else _titles_above_numbers(titles, cells, width, ends)
@@ -54,9 +54,9 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     # A node of other edges is no title.
     again = not {first, second}.isdisjoint(below[0] + below[1])
     possible = any((above, numbered, all(map(_begins_with_number, below))))
-    if sure and not again:
-        return True
-    if not sure and (again or not possible):
+    if sure != again:
+        return sure
+    if not (sure or possible):
         return False
     raise ValueError(
         f"{short(', '.join(titles))} may be the titles of the columns or an edge; say which by header=True or "

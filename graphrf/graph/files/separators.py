@@ -256,16 +256,20 @@ def _separator(lines: _Lines, in_csv: bool) -> str | None:
     clean = [mark for mark in fitting if _is_clean(lines.texts[:_SAMPLE], mark)]
     if clean:
         return clean[0]  # white space stands beside it only
-    widths[None] = [len(_cells(line, None) or ()) for line in lines.texts]
-    if _are_equal(widths[None]):
-        fitting.append(None)
+    widths[None] = [_n_cells(line, None) for line in lines.texts]
+    fitting += [None] if _are_equal(widths[None]) else []
     if not fitting:
         raise _ragged(lines, widths)
     chosen = fitting[0] if len(fitting) == 1 else _best(lines, fitting, in_csv)
-    for mark in [mark for mark in _present(lines) if mark not in (chosen, *fitting)]:
-        if _cuts_ends_apart(lines, chosen, mark):
-            raise _ragged(lines, {mark: widths[mark]}, chosen)
+    _check_others(lines, chosen, {mark: own for mark, own in widths.items() if mark not in (chosen, *fitting)})
     return chosen
+
+
+def _check_others(lines: _Lines, chosen: str | None, widths: dict[str | None, list[int]]) -> None:
+    """Refuse lines whose ends another mark cuts apart."""
+    for mark, own in widths.items():
+        if mark is not None and _cuts_ends_apart(lines, chosen, mark):
+            raise _ragged(lines, {mark: own}, chosen)
 
 
 def _cuts_ends_apart(lines: _Lines, chosen: str | None, mark: str) -> bool:

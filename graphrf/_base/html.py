@@ -43,6 +43,11 @@ def short_name(name: Any) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
 
 
+def first_names(names: Sequence[Any]) -> str:
+    """The first three names of nodes."""
+    return ", ".join(map(short_name, names[:3])) + (", ..." if len(names) > 3 else "")
+
+
 def memory(n_bytes: int) -> str:
     """A number of bytes in the largest unit of which there is one at least."""
     size, unit = float(n_bytes), "bytes"

@@ -18,6 +18,7 @@ from graphrf.graph.csr import chunks, graph_digest
 from graphrf.graph.disk import folder as graph_folder
 from graphrf.graph.disk import writing
 from graphrf.graph.names import NodeNames, validated_names
+from graphrf.graph.other_graphs import networkx_graph
 from graphrf.graph.validation import validated_adjacency
 
 LAPLACIANS = ("normalized", "combinatorial")
@@ -29,15 +30,13 @@ _SMALLEST_SCALE = 1e-290
 class Graph:
     r"""A weighted graph, undirected unless `directed=True`; immutable once made.
 
-    Every other part of the library takes one of these. Kernels, features and Gaussian processes need an
-    undirected graph; PageRank takes both. Weights are similarities: larger means closer.
+    Kernels, features and Gaussian processes need an undirected graph. Weights are similarities: larger is closer.
 
     Parameters
     ----------
     adjacency : scipy.sparse array or matrix, or array_like, shape (N, N)
-        `adjacency[u, v]` is the weight of the edge from u to v: finite, at least 0; a zero is no edge.
-        Duplicate entries of a sparse matrix are added. Self-loops and isolated nodes are legal. The matrix
-        is copied, so later changes to it do not reach the graph.
+        `adjacency[u, v]` is the weight of the edge from u to v: finite, at least 0; a zero is no edge. Duplicate
+        entries of a sparse matrix are added. Self-loops and isolated nodes are legal. The matrix is copied.
     nodes : sequence of N distinct hashable names, optional
         Names of the nodes, in the order of the rows. Default: the positions 0 .. N-1.
     directed : bool
@@ -60,8 +59,7 @@ class Graph:
 
     Notes
     -----
-    Cost: O(nnz) time; memory 12 bytes per entry (16 beyond 2^31 entries). `copy.deepcopy` returns the
-    graph itself, so estimators that hold it can be cloned for nothing.
+    Cost: O(nnz) time; 12 bytes an entry (16 from 2^31 entries on). Copies are the graph itself.
 
     Examples
     --------
@@ -97,10 +95,9 @@ class Graph:
         known: Mapping[str, Any],
         remade_by: tuple[Callable[..., Graph], tuple[Any, ...]],
     ) -> Graph:
-        """The graph of arrays known to be valid, neither looked at nor copied; `known` are cached properties."""
+        """The graph of arrays known to be valid, which are not copied; `known` are cached properties."""
         graph = cls.__new__(cls)
-        graph._adjacency, graph._names, graph._directed = adjacency, names, directed
-        graph._remade_by = remade_by
+        graph._adjacency, graph._names, graph._directed, graph._remade_by = adjacency, names, directed, remade_by
         vars(graph).update(known)
         return graph
 
@@ -189,9 +186,8 @@ class Graph:
         Parameters
         ----------
         names : a name, or several
-            Several names in a list, an array, a Series, or an index of a data frame (also a MultiIndex, whose
-            entries are tuples); of a data frame each row is a name, a tuple where it has several columns. Integers
-            are names, too; where the nodes have none, they are positions. A string or a tuple is one name.
+            Several names in a list, an array, a Series, an index (of a MultiIndex, tuples) or the rows of a data
+            frame. Integers are names, too; where the nodes have none, they are positions.
         argument : str
             The name that error messages give to the argument.
 
@@ -217,21 +213,17 @@ class Graph:
         """Positions of nodes given by position or by name.
 
         Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers, or
-        by text such as "12": there, integers that are both names of nodes and positions of other nodes are
-        refused, and so are those that name no node but lie among the names; integers that are no positions are
-        names. `graph.positions(integers)` says that they are
-        positions, as the results of `np.flatnonzero` and `rng.permutation` are; `graph.index(integers)` says that
-        they are names. The arrays that these two return, and slices of them, are taken as positions everywhere.
-        What numpy computes from them by arithmetic, `np.unique` or `np.concatenate` has to go through
-        `graph.positions` again.
+        by text such as "12": there, integers that may be names of some nodes and positions of others are refused.
+        Pass `graph.positions(integers)` for positions, such as results of `np.flatnonzero`, and
+        `graph.index(integers)` for names. The arrays that these return, and slices of them, are positions
+        everywhere; results of arithmetic, `np.unique` or `np.concatenate` are not known to be.
 
         Parameters
         ----------
         nodes : None, or positions or names of nodes, in a list, an array, or a column of a data frame
-            None stands for all nodes. Integers are positions; everything else is a name: text, tuples, and other
-            objects. Shapes are (n,) and (n, 1); rows of several cells, in an array or a data frame, are names that
-            are tuples. A tuple by itself is one name if it is a name, and is refused if it may be a list as well.
-            Integral floats below 2^24 are accepted as positions, since float32 holds them exactly.
+            None stands for all nodes. Integers, and integral floats below 2^24, are positions; all else is a name.
+            Shapes are (n,) and (n, 1); rows of several cells are tuples. A tuple by itself is one name, and is
+            refused if it may be a list as well.
         argument : str
             The name that error messages give to the argument.
 
@@ -308,9 +300,7 @@ class Graph:
         if laplacian == "combinatorial":
             return self._with_loops(scale - self.degrees)
         isolated = self.degrees == 0
-        if not isolated.any():
-            return self._adjacency
-        return self._with_loops(isolated.astype(np.float64))
+        return self._with_loops(isolated.astype(np.float64)) if isolated.any() else self._adjacency
 
     def _with_loops(self, weights: np.ndarray) -> sp.csr_array:
         """A copy of the adjacency with self-loops, shape of `weights` (N,)."""
@@ -336,7 +326,7 @@ class Graph:
 
         Returns
         -------
-        scipy.sparse.csr_array, shape (N, N), float64. Cost: O(nnz), made anew at every call.
+        scipy.sparse.csr_array, shape (N, N), float64. Cost: O(nnz) at every call.
         """
         weights = self.walk_adjacency(laplacian)
         if laplacian == "combinatorial":
@@ -362,24 +352,14 @@ class Graph:
 
     def to_networkx(self) -> Any:
         """The graph as a networkx `Graph`, or `DiGraph`, with the attribute `weight` unless it is unweighted."""
-        import networkx as nx
-
-        made = nx.DiGraph() if self._directed else nx.Graph()
-        made.add_nodes_from(self.nodes)
-        entries = sp.coo_array(self._adjacency if self._directed else sp.triu(self._adjacency))
-        src, dst = (map(self.nodes.__getitem__, ends.tolist()) for ends in (entries.row, entries.col))
-        if (entries.data == 1.0).all():
-            made.add_edges_from(zip(src, dst, strict=True))
-        else:
-            made.add_weighted_edges_from(zip(src, dst, entries.data.tolist(), strict=True))
-        return made
+        return networkx_graph(self._adjacency, self.nodes, self._directed)
 
     def is_directed(self) -> bool:
-        """`directed`, as networkx asks for it."""
+        """The property `directed`, under networkx's name."""
         return self._directed
 
     def is_multigraph(self) -> bool:
-        """False, as networkx asks for it: parallel edges are one."""
+        """False; networkx's name for graphs with parallel edges."""
         return False
 
     def without_loops(self) -> Graph:
@@ -398,8 +378,7 @@ class Graph:
     def largest_component(self) -> Graph:
         """The graph on the largest (weakly) connected component; the first of several of that size.
 
-        The nodes keep their order and their names; without names, their positions in this graph become
-        the names of the new one.
+        The nodes keep their order and their names, or have their positions in this graph as names.
         """
         labels = self.components()
         return self.subgraph(self.positions(np.flatnonzero(labels == np.bincount(labels).argmax())))
@@ -421,12 +400,8 @@ class Graph:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory without reading it.
 
-        The folder holds `graph.json`, a record of the graph, and a folder that it names: `arrays-` and 16 letters,
-        others each time, with the CSR arrays `indptr.npy`, `indices.npy` and `weights.npy`, with `degrees.npy`,
-        and with the names if there are any (`names.json`). The new arrays are complete, beside the old ones,
-        before the record is replaced, and the old ones are removed after: a full disk, or a process killed at any
-        moment, leaves the old graph or the new one, and a reader gets one of them whole. What a killed writer
-        leaves is removed by the next one.
+        The folder holds a record, `graph.json`, and beside it the CSR arrays, degrees and names. A full disk, or a
+        process killed at any moment, leaves the old graph or the new one, and a reader gets one of them whole.
 
         Parameters
         ----------
@@ -440,8 +415,7 @@ class Graph:
             If the folder holds other files, or for nodes' names that are neither text, numbers other than NaN,
             nor tuples of them.
         BlockingIOError
-            If another writer is at work in the folder. Where the system or the disk has no file locks (Windows),
-            nobody notices: the graph of the last writer is there, and arrays of others may stay beside it.
+            If another writer is at work in the folder, where the system has file locks (not Windows).
         OSError
             If the folder cannot be written to, or the disk is full.
 
@@ -463,17 +437,13 @@ class Graph:
         if self._names is not None:
             way_out = "make a graph without them, and keep them yourself"
             names = [graph_folder.encoded_name(name, way_out) for name in self._names]
+        adjacency = self._adjacency
+        arrays = adjacency.indptr, adjacency.indices, adjacency.data, self.degrees
+        facts = {"n_nodes": self.n_nodes, "n_edges": self.n_edges}
+        facts |= {"directed": self._directed, "weighted": self.is_weighted}
         with writing.writing(path) as place:
-            adjacency = self._adjacency
-            arrays = (adjacency.indptr, adjacency.indices, adjacency.data, self.degrees)
-            columns = map(writing.Column.of, arrays)
-            facts = {
-                "n_nodes": self.n_nodes,
-                "n_edges": self.n_edges,
-                "directed": self._directed,
-                "weighted": self.is_weighted,
-            }
-            writing.write_folder(place, dict(zip(graph_folder.ARRAYS, columns, strict=True)), facts, names)
+            columns = dict(zip(graph_folder.ARRAYS, map(writing.Column.of, arrays), strict=True))
+            writing.write_folder(place, columns, facts, names)
 
     # -- as a Python object ----------------------------------------------------------------------
 
@@ -485,10 +455,6 @@ class Graph:
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
-        names = None
-        if self._names is not None:
-            more = ", ..." if self.n_nodes > 3 else ""
-            names = ", ".join(html.short_name(name) for name in self._names[:3]) + more
         adjacency, common = self._adjacency, self._common_weight
         size = html.memory(sum(array.nbytes for array in (adjacency.indptr, adjacency.indices, adjacency.data)))
         rows = [
@@ -496,7 +462,7 @@ class Graph:
             ("edges", self.n_edges),
             ("kind", "directed" if self._directed else "undirected"),
             ("weights", "different" if self.is_weighted else None if common is None else f"all {common:.4g}"),
-            ("names", names),
+            ("names", None if self._names is None else html.first_names(self._names)),
             ("memory", size if self._remade_by is None else f"{size}, on disk"),
             ("folder", None if self._remade_by is None else self._remade_by[1][0]),
         ]
@@ -525,11 +491,7 @@ def require_graph(graph: Any) -> Graph:
 
 
 def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
-    """Positions of the nodes that a user gave: what every argument of nodes goes through.
-
-    As `Graph.positions`, but integers that are no positions are names, and those that could be names of other
-    nodes as well are a ValueError.
-    """
+    """Positions of the nodes of an argument, of which no integer may be both a position and another's name."""
     return graph._lookup.positions(nodes, argument, said=False)
 
 

@@ -210,3 +210,18 @@ def in_degrees(crs: Any) -> bool | None:
         return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
     geographic = getattr(crs, "is_geographic", None)
     return None if geographic is None else bool(geographic)
+
+
+def networkx_graph(adjacency: sp.csr_array, nodes: Sequence[Hashable], directed: bool) -> Any:
+    """The networkx graph of an adjacency matrix, with the attribute `weight` unless all weights are 1."""
+    import networkx as nx
+
+    made = nx.DiGraph() if directed else nx.Graph()
+    made.add_nodes_from(nodes)
+    entries = sp.coo_array(adjacency if directed else sp.triu(adjacency))
+    src, dst = (map(nodes.__getitem__, ends.tolist()) for ends in (entries.row, entries.col))
+    if (entries.data == 1.0).all():
+        made.add_edges_from(zip(src, dst, strict=True))
+    else:
+        made.add_weighted_edges_from(zip(src, dst, entries.data.tolist(), strict=True))
+    return made

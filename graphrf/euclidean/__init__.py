@@ -1,4 +1,4 @@
-"""Random features of R^d, and what uses them: kernels, Gaussian processes, classifiers and attention."""
+"""Random features of R^d for kernels, Gaussian processes, classifiers and attention; it uses parts of `gp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random features: the visits that were drawn, and the matrices that are made of them."""
+"""Random features: the visits that `sampling` recorded, and matrices of them; it imports only `_base`."""
 
 from __future__ import annotations
 

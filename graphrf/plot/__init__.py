@@ -11,6 +11,7 @@ from graphrf.plot._curves import plot_error_against_walks, plot_front, plot_reli
 from graphrf.plot._edges import plot_edges
 from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
+from graphrf.plot._mesh_files import write_mesh
 from graphrf.plot._meshes import plot_mesh
 from graphrf.plot._pairs import plot_pagerank, plot_permutation
 from graphrf.plot._posterior import plot_map_posterior, plot_mesh_posterior
@@ -37,4 +38,5 @@ __all__ = [
     "plot_series",
     "require_matplotlib",
     "style",
+    "write_mesh",
 ]

@@ -1,1 +1,1 @@
-"""Training: the posterior of hyperparameters."""
+"""Training of the regressor, the classifier and the metric field; `time` and `latent` train on their own."""

@@ -53,7 +53,7 @@ def from_edges(
         The ends: integers are positions from 0, anything else that can be hashed is a name.
     weight : array_like of float, shape (E,), or False, optional
         Weights. Without them the graph is unweighted: every joined pair has weight 1 however often it is
-        listed; False says that this is meant, without a warning. With them, parallel edges and both directions
+        listed; False does the same without a warning. With them, parallel edges and both directions
         are merged as in `load_graph`.
     n_nodes : int, optional
         Number of nodes, where ends are positions. Default: the largest position plus 1.
@@ -73,7 +73,7 @@ def from_edges(
     ------
     TypeError, ValueError
         If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative
-        or not a number (the message says at which edge).
+        or not a number (the message names the edge).
 
     Warns
     -----
@@ -85,7 +85,7 @@ def from_edges(
     Notes
     -----
     Cost: O(E) time and about 100 bytes per edge; 10 million edges between positions take a few seconds.
-    Names are looked up one by one, about a microsecond each.
+    Names are found one by one, about a microsecond each.
 
     Examples
     --------

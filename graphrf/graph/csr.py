@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
-# Entries that are looked at together: 2 MiB of the widest type.
+# Entries that are read together: 2 MiB of the widest type.
 _CHUNK = 1 << 18
 
 

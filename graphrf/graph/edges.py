@@ -16,7 +16,7 @@ class Weights(NamedTuple):
     """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
 
     given: str | int | None
-    said: str | None
+    stated: str | None
 
     @property
     def name(self) -> str | int | None:
@@ -26,7 +26,7 @@ class Weights(NamedTuple):
     @property
     def kind(self) -> str:
         """Kind of the weights; similarities by default."""
-        return self.said or "similarity"
+        return self.stated or "similarity"
 
     def check(self) -> None:
         """Raise `ValueError` for distances that no attribute or column holds."""

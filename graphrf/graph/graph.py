@@ -129,7 +129,7 @@ class Graph:
     @cached_property
     def degrees(self) -> np.ndarray:
         """Row sums of the adjacency, shape (N,), float64, read-only."""
-        with np.errstate(over="ignore"):  # which is said below
+        with np.errstate(over="ignore"):  # which is refused below
             degrees = np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
         if not np.isfinite(degrees).all():
             raise ValueError("the degrees of this graph overflow float64; divide its weights by a constant")
@@ -245,12 +245,12 @@ class Graph:
         >>> grf.sample_features(graph, nodes=graph.index([1, 2]), seed=0).nodes
         array([0, 1])
         """
-        return self._lookup.known(self._lookup.positions(nodes, argument, said=True))
+        return self._lookup.known(self._lookup.positions(nodes, argument, as_positions=True))
 
     # -- matrices --------------------------------------------------------------------------------
 
     def require_undirected(self, purpose: str) -> None:
-        """Raise `ValueError` if the graph is directed; `purpose` says what needs it undirected."""
+        """Raise `ValueError` if the graph is directed; `purpose` is what needs it undirected."""
         if self._directed:
             raise ValueError(
                 f"for {purpose} `graph` must be an undirected graph, got a directed one; "
@@ -492,7 +492,7 @@ def require_graph(graph: Any) -> Graph:
 
 def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
     """Positions of the nodes of an argument, of which no integer may be both a position and another's name."""
-    return graph._lookup.positions(nodes, argument, said=False)
+    return graph._lookup.positions(nodes, argument, as_positions=False)
 
 
 def is_one_node(graph: Graph, nodes: Any) -> bool:

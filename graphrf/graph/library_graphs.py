@@ -39,7 +39,7 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
         held = [value for _, _, value in graph.edges(data=name, default=None)]
         numbers = as_numbers(held, pairs, name, graph)
         values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
-    remarks = [notices.of_distances(name, weights.said), lengths_in_degrees(graph, name, values)]
+    remarks = [notices.of_distances(name, weights.stated), lengths_in_degrees(graph, name, values)]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(Attributes(graph)))
     if graph.is_multigraph() and (keep or not streets):
@@ -81,7 +81,7 @@ def from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Gr
     adjacency = merged_adjacency(
         graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
     )
-    remarks = [notices.of_distances(name, weights.said)]
+    remarks = [notices.of_distances(name, weights.stated)]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(graph.attributes))
         repeated = len(graph.src) - adjacency.nnz if keep and graph.directed else 0
@@ -123,7 +123,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     weights.check()
     src, dst = edge_index
     n_nodes = getattr(data, "num_nodes", None)
-    remarks = [notices.of_distances(weights.name, weights.said)]
+    remarks = [notices.of_distances(weights.name, weights.stated)]
     held = getattr(data, "edge_weight", None)
     if weights.given is None and held is not None:
         remarks.append(notices.of_unused_weight({"edge_weight": host_array(held).ravel()}))

@@ -139,7 +139,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     values = None
     if ends.values is not None:
         values = checked_weights(ends.values, n, weights.kind, place)
-    remarks = [notices.of_distances(weights.name, weights.said), ends.remark]
+    remarks = [notices.of_distances(weights.name, weights.stated), ends.remark]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(ends.attributes))
     incidence = sp.csr_array((np.ones(ends.edge.size), (ends.edge, ends.junction)))

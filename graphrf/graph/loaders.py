@@ -251,7 +251,7 @@ def _from_object(source: Any, options: _Options) -> Graph:
     """The graph of anything but a file."""
     weights, directed, columns, header = options[:4]
     if columns is None and header is None and maps.is_map(source) and not tables.names_ends(source):
-        found = maps.edges_of_map(source, weights.name, weights.said, options.tolerance)
+        found = maps.edges_of_map(source, weights.name, weights.stated, options.tolerance)
         return _from_edge_list("row", found.edges, weights, bool(directed), found)
     if meshes.has_faces(source):
         return _from_plain_mesh(source, options)
@@ -389,7 +389,7 @@ def _from_edge_list(
     if edges.weight is not None:
         values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
     adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
-    remarks = [notices.of_distances(edges.weight_title, weights.said)]
+    remarks = [notices.of_distances(edges.weight_title, weights.stated)]
     if weights.given is None:
         remarks.append(notices.of_unused_weight(edges.others))
         remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))

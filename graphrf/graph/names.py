@@ -12,7 +12,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
 
-# Names like an unknown one are looked for among at most so many, which takes up to half a second, and not if it is
+# Names like an unknown one are sought among at most so many, which takes up to half a second, and not if it is
 # longer.
 _MOST_COMPARED = 10_000
 _LONGEST_COMPARED = 60
@@ -78,20 +78,20 @@ class NodeNames:
         """The same array, which `positions` takes as positions though it may hold names too."""
         return positions.view(_Positions) if self._may_be_positions else positions
 
-    def positions(self, nodes: Any, argument: str, *, said: bool) -> np.ndarray:
-        """See `Graph.positions`; integers that could be names too are refused, unless `said` to be positions."""
+    def positions(self, nodes: Any, argument: str, *, as_positions: bool) -> np.ndarray:
+        """See `Graph.positions`; integers that could be names too are refused, unless `as_positions`."""
         if nodes is None:
             return np.arange(self._n_nodes, dtype=np.int64)
         if self.is_one(nodes):
             if not isinstance(nodes, tuple | frozenset):
                 nodes = [nodes]
-            elif not (said and self._are_positions(nodes)):
+            elif not (as_positions and self._are_positions(nodes)):
                 self._refuse_lists(nodes, argument)
                 return self._found([nodes], argument)
         content = _numbers_or_names(argument, nodes, tuples=self._has_tuples)
         if isinstance(content, list):
             return self._of_names(content, argument)
-        return self._of_numbers(content, argument, said or _known(nodes))
+        return self._of_numbers(content, argument, as_positions or _known(nodes))
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class NodeNames:
 
     # -- numbers ---------------------------------------------------------------------------------
 
-    def _of_numbers(self, array: np.ndarray, argument: str, said: bool) -> np.ndarray:
+    def _of_numbers(self, array: np.ndarray, argument: str, as_positions: bool) -> np.ndarray:
         """Positions of nodes that are numbers, shape (n,)."""
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -217,14 +217,14 @@ class NodeNames:
             array = array.astype(np.int64)
         bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)
         if bad.any():
-            return self._beyond(array.tolist(), int(array[bad][0]), argument, said)
-        if not said and self._may_be_positions:
+            return self._outside(array.tolist(), int(array[bad][0]), argument, as_positions)
+        if not as_positions and self._may_be_positions:
             self._refuse_names(array, argument)
         return array.astype(np.int64)
 
-    def _beyond(self, asked: list[int], first: int, argument: str, said: bool) -> np.ndarray:
+    def _outside(self, asked: list[int], first: int, argument: str, as_positions: bool) -> np.ndarray:
         """Positions of integers that are not all positions, of which `first` is none."""
-        if self._named and not said:
+        if self._named and not as_positions:
             unknown = next((node for node in asked if not self._holds(node)), None)
             if unknown is None:
                 return self._found(asked, argument)

@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._given import finite_range, in_degrees
-from graphrf.plot._style import PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
+from graphrf.plot._style import PALE, VALUES, colour_bar, extended_ends, map_frame, new_axes, spacing, stretch_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def plot_edges(
     ax, label, cmap, limits
         See `plot_graph_signal`.
     geographic : bool, optional
-        Whether coordinates are degrees. Default: as the coordinate system `crs` says, or guessed as by
+        Whether coordinates are degrees. Default: as the coordinate system `crs` has them, or guessed as by
         `plot_graph_signal`.
 
     Returns
@@ -96,7 +96,7 @@ def plot_edges(
     ax.add_collection(coloured)
     ax.autoscale_view()
     map_frame(ax, stretch, degrees)
-    colour_bar(coloured, ax, label, beyond(own[valued], low, high))
+    colour_bar(coloured, ax, label, extended_ends(own[valued], low, high))
     return ax
 
 
@@ -171,11 +171,11 @@ def _in_order(values: Any, n: int, names: Sequence[Hashable] | None) -> np.ndarr
     table = dict(zip(labels, array.tolist(), strict=True))
     lacking = next((name for name in names if name not in table), None)
     if lacking is not None or len(table) < n:
-        said = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
+        fault = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
         raise checks.value_error(
             "values",
-            f"must have the labels of the edges, such as {names[0]!r}, got {said} (labels such as {labels[0]!r}); "
-            "pass values.to_numpy() if they are in the order of the edges",
+            f"must have the labels of the edges, such as {names[0]!r}, got {fault} (labels such as {labels[0]!r})"
+            "; pass values.to_numpy() if they are in the order of the edges",
         )
     return np.array([table[name] for name in names])
 

@@ -336,7 +336,7 @@ def _mesh_traces(
         )
     ]  # fmt: skip
     if not valued.all():
-        # Of a mesh with one colour the pointer would tell vertices, and not faces.
+        # Of a mesh with one colour the pointer would name vertices, and not faces.
         traces.append(
             objects.Mesh3d(
                 **dict(zip("ijk", faces[~valued].T, strict=True)), **shared, text=words(~valued),

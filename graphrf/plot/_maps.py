@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf.plot._given import finite_range, in_degrees, links, node_values, places
-from graphrf.plot._style import GREY, PALE, VALUES, beyond, colour_bar, map_frame, new_axes, spacing, stretch_of
+from graphrf.plot._style import (
+    GREY,
+    PALE,
+    VALUES,
+    colour_bar,
+    extended_ends,
+    map_frame,
+    new_axes,
+    spacing,
+    stretch_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +51,7 @@ def plot_graph_signal(
         Label of the colour bar, with the unit.
     cmap : str
     limits : (low, high), optional
-        Values at the ends of the colour bar, which is pointed where values lie beyond. Default: the finite range.
+        Values at the ends of the colour bar, which is pointed where values lie outside. Default: the finite range.
     marked : array_like of int, optional
         Positions of nodes to draw a ring around, such as those observed.
     geographic : bool, optional
@@ -112,5 +122,5 @@ def plot_graph_signal(
             zorder=4,
         )
     map_frame(ax, stretch, degrees)
-    colour_bar(points, ax, label, beyond(values[shown], low, high))
+    colour_bar(points, ax, label, extended_ends(values[shown], low, high))
     return ax

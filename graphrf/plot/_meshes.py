@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.plot._given import finite_range, mesh, mesh_values, turn
-from graphrf.plot._style import UNOBSERVED, VALUES, beyond, colour_bar, new_axes
+from graphrf.plot._style import UNOBSERVED, VALUES, colour_bar, extended_ends, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def plot_mesh(
     # Axes that shrink to the mesh would mislead the layout, which then cuts titles off.
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
-    colour_bar(scale, ax, label, beyond(values, *ends))
+    colour_bar(scale, ax, label, extended_ends(values, *ends))
     return ax
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: The colour map of values.
 VALUES = "viridis"
-#: The colour map of standard deviations, told from that of values at a glance.
+#: The colour map of standard deviations, unlike that of values.
 DEVIATIONS = "plasma"
 MARKERS = "osD^vPX"
 #: Of nodes, faces and roads without a value.
@@ -181,8 +181,8 @@ def map_frame(ax: Axes, stretch: float, degrees: bool) -> None:
     open_frame(ax)
 
 
-def beyond(values: np.ndarray, low: float, high: float) -> str:
-    """Which ends of a colour bar values lie beyond, as matplotlib's `extend` has it."""
+def extended_ends(values: np.ndarray, low: float, high: float) -> str:
+    """The ends of a colour bar outside which values lie, as matplotlib's `extend` has it."""
     below, above = bool((values < low).any()), bool((values > high).any())
     return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[
         below, above
@@ -207,7 +207,7 @@ def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
 
 
 def plain_log_labels(axis: Any, values: np.ndarray) -> None:
-    """Numbers as they are said, 0.02 and not 2 x 10^-2, where positive values span little; else powers of ten."""
+    """Plain numbers, 0.02 and not 2 x 10^-2, where positive values span little; else powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     if values.max() >= 1000 * values.min():

@@ -47,7 +47,7 @@ class Loaded:
 
 
 def load(source: str, reading: Reading, talking: Talking) -> Loaded:
-    """The graph of a file, a folder or a data set; says on standard error which one was taken."""
+    """The graph of a file, a folder or a data set; standard error has which one was taken."""
     path = Path(input_file(source))
     given = given_options(reading)
     if source == "-":

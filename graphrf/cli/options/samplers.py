@@ -23,7 +23,7 @@ _TAKES = {
 }
 _HALTING = {"stratified": "Stratified", "iid": "IID", "antithetic": "Antithetic", "sigma": "SigmaCoupled"}
 _LENGTHS = (*_HALTING, "truncated", "auto")
-# Fraction of a kernel's sum |f_k| that may lie beyond the largest power.
+# Fraction of a kernel's sum |f_k| that may lie above the largest power.
 _TAIL = 1e-3
 
 

@@ -373,7 +373,7 @@ def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _verified_indices(indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """The chunks of indices, each looked at: in range, increasing within a row; the loops are counted."""
+    """The chunks of indices, each checked: in range, increasing within a row; the loops are counted."""
     n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
     for first, counts, piece in row_pieces(indptr):
         chunk = indices[piece]
@@ -395,7 +395,7 @@ def _verified_indices(indptr: np.ndarray, indices: np.ndarray, record: Mapping[s
 def _verified_weights(
     indptr: np.ndarray, weights: np.ndarray, degrees: np.ndarray, weighted: bool
 ) -> Iterator[np.ndarray]:
-    """The chunks of weights, each looked at: finite and above 0, with the degrees as sums of rows."""
+    """The chunks of weights, each checked: finite and above 0, with the degrees as sums of rows."""
     least, most, first_row = math.inf, 0.0, 0
     sums, n_entries = np.zeros(0), np.zeros(0, dtype=np.int64)
     for first, counts, piece in row_pieces(indptr):

@@ -26,7 +26,7 @@ def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     ----------
     folder : path
     verify : bool
-        Whether all arrays are read, compared with the digest that was written, and looked at: positions in range
+        Whether all arrays are read, compared with the digest that was written, and checked: positions in range
         and increasing within rows, weights finite and above 0, degrees their sums, an undirected graph's entries
         equal to their mirror images. Without it only the record, sizes, types and names are checked: for folders
         that you trust, since positions out of range end the process.

@@ -65,20 +65,20 @@ def writing(folder: str) -> Iterator[Writing]:
     new = [place for place in (path, *path.parents) if not place.exists()]
     try:
         with _locked(path) as is_locked:
-            begun = Writing(path, graph_folder.new_version())
+            target = Writing(path, graph_folder.new_version())
             before = _named_version(path)
             _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
             try:
-                begun.arrays.mkdir()
-                yield begun
+                target.arrays.mkdir()
+                yield target
             except OSError as error:
                 # Errors without a file are those of writing, but those of the edges' own source may be so, too.
                 file = Path(error.filename) if isinstance(error.filename, str) else None
-                if error.errno in FULL if file is None else begun.arrays in (file, *file.parents):
+                if error.errno in FULL if file is None else target.arrays in (file, *file.parents):
                     raise cannot_write(error, path, "folder") from error
                 raise
             finally:
-                _remove_arrays(path, is_locked, before, begun.version)
+                _remove_arrays(path, is_locked, before, target.version)
     except BaseException:
         for place in new:
             with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def _require_ours(path: Path) -> None:
         try:
             mode = place.stat().st_mode
         except OSError:
-            continue  # not there, or not to be seen: writing will tell
+            continue  # not there, or not to be seen: writing will show it
         if not stat.S_ISDIR(mode):
             below = "" if place == path else f"{path}, which is below "
             raise checks.value_error("folder", f"must be a folder, got {below}the file {place}")
@@ -222,7 +222,7 @@ def write_folder(
     path, place = folder.path, folder.arrays
     n_entries = columns["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
-    # One digest runs through the arrays; its value after each of them tells which one is damaged.
+    # One digest runs through the arrays; its value after each of them shows which one is damaged.
     digest, digests = hashlib.sha256(), {}
     for name in ARRAYS:
         column, dtype = columns[name], dtypes[name]

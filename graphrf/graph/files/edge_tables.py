@@ -42,7 +42,7 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     """
     titles = [cell.strip() for cell in cells[:width]]
     if not all(end in range(width) for end in ends):
-        return False  # the bad column is reported where it is looked up
+        return False  # the bad column is reported where it is used
     first, second = (titles[end] for end in ends)
     named = (first.lower(), second.lower()) in _ENDS
     if len(cells) == width or not (named or all(map(_may_be_title, (first, second)))):

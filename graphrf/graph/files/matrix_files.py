@@ -18,7 +18,7 @@ from graphrf._base.files.untrusted import first_bytes, read_bytes, short, untrus
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
-# Faults are looked for in pieces of so many bytes.
+# Faults are sought in pieces of so many bytes.
 _PIECE = 2**18
 # What stands beside digits: 0 for white space, 1 for a dot, 2 for e, 3 for a sign (4 behind e), and which of them
 # may follow which, at once and behind digits.
@@ -164,7 +164,7 @@ def _entries(
     try:
         read = scipy.io.mmread(io.BytesIO(header + body), **_ARRAYS)
     except (ValueError, OverflowError):
-        return _numbers(body, each, shape)  # numbers beyond float64 or with a plus before them, among others
+        return _numbers(body, each, shape)  # numbers outside float64 or with a plus before them, among others
     if not shape:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), read[:, 0]
     return read.row.astype(np.int64), read.col.astype(np.int64), read.data.astype(np.float64)
@@ -282,7 +282,7 @@ def read_npz(path: Path, memory_limit: int | None = None) -> Any:
     """The matrix of a file written by `scipy.sparse.save_npz`."""
     if path.suffix.lower() == ".npz" and first_bytes(path, 2) == b"PK":
         with path.open("rb") as file, untrusted(path, "scipy.sparse npz file"):
-            array_names(file)  # a false table of contents is told before the rest is read
+            array_names(file)  # a false table of contents is refused before the rest is read
     content = read_bytes(path, _NPZ, memory_limit)
     limit = available_memory() if memory_limit is None else memory_limit
     with untrusted(path, "scipy.sparse npz file"):

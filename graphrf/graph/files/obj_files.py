@@ -43,11 +43,11 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
         lines.append(number)
     vertices = np.frombuffer(coordinates).reshape(-1, 3)
     faces = Faces(np.frombuffer(corners, dtype=np.int64), np.frombuffer(starts, dtype=np.int64))
-    beyond = np.flatnonzero(faces.corners >= len(vertices))
-    if beyond.size:
-        face_line = lines[int(np.searchsorted(faces.starts, beyond[0], side="right")) - 1]
+    outside = np.flatnonzero(faces.corners >= len(vertices))
+    if outside.size:
+        face_line = lines[int(np.searchsorted(faces.starts, outside[0], side="right")) - 1]
         raise ValueError(
-            f"line {face_line}: a face has the vertex {faces.corners[beyond[0]] + 1}, but the file has "
+            f"line {face_line}: a face has the vertex {faces.corners[outside[0]] + 1}, but the file has "
             f"{len(vertices)} vertices"
         )
     return vertices, faces

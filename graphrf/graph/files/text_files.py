@@ -39,7 +39,7 @@ _LINE = 600.0
 _CELL = 75.0
 # The text of a line of its own, and its place in the list of lines.
 _SKIPPED = 70.0
-# Characters from which a text is read by a compiled loop, and of its first rows, which tell what the columns are.
+# Characters from which a text is read by a compiled loop, and of its first rows, which show what the columns are.
 _LARGE, _SAMPLE = 2**21, 2**14
 
 
@@ -187,8 +187,8 @@ def _table(path: Path, text: str, asked: _Asked) -> _Table:
 def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
     """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
 
-    The first rows tell whether there are titles and which columns are the ends. Where all ends are integers, all
-    rows together would tell the same.
+    The first rows show whether there are titles and which columns are the ends. Where all ends are integers, all
+    rows together would show the same.
     """
     if len(text) < _LARGE or '"' in text:
         return None

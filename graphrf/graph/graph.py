@@ -15,7 +15,6 @@ from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
 from graphrf.graph.csr import chunks, graph_digest
-from graphrf.graph.disk import folder as graph_folder
 from graphrf.graph.disk import writing
 from graphrf.graph.names import NodeNames, validated_names
 from graphrf.graph.other_graphs import networkx_graph
@@ -432,18 +431,7 @@ class Graph:
         >>> grf.open_graph(folder)
         Graph(3 nodes, 3 edges, undirected, unweighted)
         """
-        path = graph_folder.folder_path(folder)
-        names = None
-        if self._names is not None:
-            way_out = "make a graph without them, and keep them yourself"
-            names = [graph_folder.encoded_name(name, way_out) for name in self._names]
-        adjacency = self._adjacency
-        arrays = adjacency.indptr, adjacency.indices, adjacency.data, self.degrees
-        facts = {"n_nodes": self.n_nodes, "n_edges": self.n_edges}
-        facts |= {"directed": self._directed, "weighted": self.is_weighted}
-        with writing.writing(path) as place:
-            columns = dict(zip(graph_folder.ARRAYS, map(writing.Column.of, arrays), strict=True))
-            writing.write_folder(place, columns, facts, names)
+        writing.save(self, folder)
 
     # -- as a Python object ----------------------------------------------------------------------
 

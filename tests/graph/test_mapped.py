@@ -222,10 +222,10 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
 def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
     monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
-    columns = dict(zip(graph_folder.ARRAYS, map(writing.Column.of, arrays), strict=True))
+    arrays = dict(zip(graph_folder.ARRAYS, arrays, strict=True))
     facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
     with writing.writing(str(tmp_path)) as place:
-        writing.write_folder(place, columns, facts, None)
+        writing.write_folder(place, arrays, facts, None)
     with pytest.raises(ValueError, match=match):
         grf.open_graph(tmp_path)
 

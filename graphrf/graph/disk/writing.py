@@ -9,10 +9,10 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,23 +22,15 @@ from graphrf.graph.csr import canonical, chunks
 from graphrf.graph.disk import folder as graph_folder
 from graphrf.graph.disk.folder import ARRAYS, FORMAT, NAMES, RECORD, array_file, arrays_folder
 
+if TYPE_CHECKING:
+    from graphrf.graph.graph import Graph
+
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LOCK = ".graphrf-lock"
-
-
-class Column(NamedTuple):
-    """An array to be written: its length, and its entries in chunks."""
-
-    size: int
-    chunks: Iterable[np.ndarray]
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> Column:
-        return cls(array.size, chunks(array))
 
 
 class Writing(NamedTuple):
@@ -212,24 +204,40 @@ def _unlock(file: Path, handle: int) -> None:
         os.close(handle)
 
 
-def write_folder(
-    folder: Writing, columns: Mapping[str, Column], facts: Mapping[str, Any], names: Sequence[Any] | None
-) -> str:
-    """Write the four columns, `facts` (n_nodes, n_edges, directed, weighted) and encoded names; its identity.
+def save(graph: Graph, folder: Any) -> None:
+    """See `Graph.save`."""
+    path = graph_folder.folder_path(folder)
+    names = None
+    if graph.has_names:
+        way_out = "make a graph without them, and keep them yourself"
+        names = [graph_folder.encoded_name(name, way_out) for name in graph.nodes]
+    with writing(path) as place:
+        adjacency = graph.adjacency
+        arrays = (adjacency.indptr, adjacency.indices, adjacency.data, graph.degrees)
+        facts = {
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+            "directed": graph.directed,
+            "weighted": graph.is_weighted,
+        }
+        write_folder(place, dict(zip(ARRAYS, arrays, strict=True)), facts, names)
 
-    All files are complete before the record is replaced: from this moment on the graph is the new one.
-    """
+
+def write_folder(
+    folder: Writing, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], names: Sequence[Any] | None
+) -> None:
+    """Write a graph. All files are complete before the record is replaced, which makes the graph the new one."""
     path, place = folder.path, folder.arrays
-    n_entries = columns["indices"].size
+    n_entries = arrays["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
     # One digest runs through the arrays; its value after each of them shows which one is damaged.
     digest, digests = hashlib.sha256(), {}
     for name in ARRAYS:
-        column, dtype = columns[name], dtypes[name]
-        header = {"descr": dtype.str, "fortran_order": False, "shape": (column.size,)}
+        array, dtype = arrays[name], dtypes[name]
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (array.size,)}
         with _synced(array_file(place, name)) as file:
             np.lib.format.write_array_header_1_0(file, header)
-            for chunk in column.chunks:
+            for chunk in chunks(array):
                 file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
                 digest.update(canonical(chunk))
         digests[name] = digest.hexdigest()
@@ -253,7 +261,6 @@ def write_folder(
     sync_folder(path)
     os.replace(place / RECORD, path / RECORD)
     sync_folder(path)
-    return graph_folder.identity(record)
 
 
 @contextmanager

@@ -58,7 +58,6 @@ SLOW = {
     "tests/fuzz/test_foreign_files.py::test_members_that": "an archive that unpacks to too much is refused there",
     "tests/datasets/test_datasets.py::test_self_loops": "the published counts there",
     "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device are the same",
-    "tests/cli/test_demo.py::test_same_seed": "the same seed gives the same bits, tests/gp/test_regression.py",
     "tests/gp/hyperparameters/test_explore_latent.py::test_points_have": "the tempered posterior, test_explore.py",
     "tests/gp/hyperparameters/test_sampled_rows.py::test_rows_do_not": "ends of lengthscales there",
     "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",

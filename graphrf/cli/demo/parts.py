@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -122,6 +122,8 @@ def roads(seed: int) -> Part:
 
 def districts(seed: int) -> Part:
     """Relative risks of districts from counts of cases."""
+    from matplotlib.colors import LogNorm
+
     rng = np.random.default_rng(seed + 1)
     size = 14
     number = np.arange(size * size).reshape(size, size)
@@ -138,12 +140,20 @@ def districts(seed: int) -> Part:
     above = gp.probability(above=1.0)
     flagged = above > 0.95
     figure = _figure(3.0)
-    panels = (("cases / expected", cases / expected), ("relative risk", found), ("P(risk > 1)", above))
-    for ax, (title, values) in zip(figure.subplots(1, 3), panels, strict=True):
-        limits = (0.0, 1.0) if values is above else (0.3, 2.2)
-        image = ax.imshow(values.reshape(size, size), cmap="RdBu_r", vmin=limits[0], vmax=limits[1])
+    # A half and twice the average are equally far from 1, which is white.
+    risks: dict[str, Any] = {"cmap": "RdBu_r", "norm": LogNorm(0.5, 2.0)}
+    panels: tuple[tuple[str, np.ndarray, dict[str, Any]], ...] = (
+        ("cases / expected", np.maximum(cases / expected, 0.01), risks),
+        ("relative risk", found, risks),
+        ("P(risk > 1)", above, {"vmin": 0.0, "vmax": 1.0}),
+    )
+    for ax, (title, values, colours) in zip(figure.subplots(1, 3), panels, strict=True):
+        image = ax.imshow(values.reshape(size, size), **colours)
         ax.set(title=title, xticks=[], yticks=[])
-        figure.colorbar(image, ax=ax, shrink=0.7)
+        bar = figure.colorbar(image, ax=ax, shrink=0.7, extend="both" if colours is risks else "neither")
+        if colours is risks:
+            bar.set_ticks([0.5, 0.7, 1.0, 1.4, 2.0], labels=["0.5", "0.7", "1", "1.4", "2"])
+            bar.minorticks_off()
     raw = np.sqrt(np.mean((cases / expected - risk) ** 2))
     return Part(
         "Districts: where the risk is raised",

@@ -22,7 +22,8 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 48rem; margin: 0 auto; p
   background: #fff; }
 h1, h2 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; }
-img { width: 100%; height: auto; }
+.figure { overflow-x: auto; }
+img { width: 100%; min-width: 38rem; height: auto; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; font-weight: normal; padding: .3rem .5rem .3rem 0; border-bottom: 1px solid #ddd; }
 td { font-variant-numeric: tabular-nums; }
@@ -74,7 +75,9 @@ def _section(part: Part) -> str:
 <h2>{escape(part.title)}</h2>
 <p>{escape(part.question)}</p>
 <p>{escape(part.answer)}</p>
+<div class="figure" role="region" aria-label="Figure: {escape(part.title)}" tabindex="0">
 <img alt="{escape(part.shown)}" src="data:image/png;base64,{_png(part.figure)}">
+</div>
 <table>
 {rows}
 </table>

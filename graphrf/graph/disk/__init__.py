@@ -1,1 +1,1 @@
-"""Graphs on disk: folders of arrays that are mapped into memory, read and written in chunks."""
+"""Graphs in folders of arrays, written whole and opened as memory maps."""

@@ -95,7 +95,9 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         Predictions average over about eight sets, or use the most probable one (maximum likelihood with
         `prior=None`).
     seed : int in [0, 2^63), optional
+        None draws one.
     progress : bool
+        Show progress bars.
     numerics : Numerics
         Solver, tolerance, threads, sampler.
 

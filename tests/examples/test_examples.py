@@ -154,7 +154,7 @@ def test_traffic_through_time_beats_the_time_of_day_and_draws(run, require, tmp_
 @pytest.mark.filterwarnings("ignore:the graph explains y no better")  # so few values may not say more than noise
 def test_the_example_of_ten_million_nodes_runs_on_fewer(run, example, monkeypatch, capsys, tmp_path):
     module = example("ten_million_nodes")
-    for name, size in (("OBSERVED", 80), ("PREDICTED", 300), ("WITH_DEVIATIONS", 50), ("CHUNK", 3_000)):
+    for name, size in (("OBSERVED", 80), ("PREDICTED", 300), ("WITH_DEVIATIONS", 50)):
         monkeypatch.setattr(module, name, size)
     module.run(2_000, tmp_path)
     graph = grf.open_graph(tmp_path)

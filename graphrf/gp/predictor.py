@@ -31,7 +31,7 @@ from graphrf.graph.alignment import Rows, observed_rows, rows_of
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.apply import kernel_block
 
-_LESS_MEMORY = (
+LESS_MEMORY = (
     "observe or ask for fewer nodes at a time, "
     "pass hyperparameters='mode', or on roads and meshes method='precision'"
 )
@@ -57,7 +57,7 @@ class NodePredictor(NodeEstimator):
     _fitted: FittedModel
     _mean_function: MeanFunction
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def predict(
         self,
         nodes: Any = None,
@@ -176,7 +176,7 @@ class NodePredictor(NodeEstimator):
         if not deviations:
             return node_bar(n_nodes, 1, self.progress)
         if not self._exact_deviations(n_nodes):
-            return node_bar(self.graph.n_nodes, self.n_points_, self.progress)
+            return node_bar(self.graph.n_nodes, self.n_points_, self.progress, by_draws=True)
         return node_bar(
             n_nodes, self.n_points_, self.progress, way_out=_LESS_EXACT if self.method_ != "precision" else "",
             expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
@@ -225,7 +225,7 @@ class NodePredictor(NodeEstimator):
             variance = variance + law.observation_variance()
         return mean[inverse], np.sqrt(variance)[inverse]
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def probability(
         self,
         nodes: Any = None,
@@ -289,7 +289,7 @@ class NodePredictor(NodeEstimator):
             result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
         return self._frame(nodes, {"probability": result}) if checks.flag("as_frame", as_frame) else result
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def sample(
         self,
         nodes: Any = None,
@@ -361,7 +361,7 @@ class NodePredictor(NodeEstimator):
             draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
         return draws
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def log_density(
         self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
     ) -> np.ndarray:
@@ -410,7 +410,7 @@ class NodePredictor(NodeEstimator):
         positions, y, rows = observed_rows(self.graph, nodes, y)
         return self.graph.positions(positions), y, rows
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
 

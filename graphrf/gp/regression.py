@@ -27,7 +27,7 @@ from graphrf.gp.model.responses import for_each
 from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
 from graphrf.gp.posterior.condition import FittedModel, condition, fitted_model, known
 from graphrf.gp.posterior.latent import approximated
-from graphrf.gp.predictor import NodePredictor
+from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
 from graphrf.gp.routes.plan import make_plan
 from graphrf.gp.routes.protocol import Route
 from graphrf.graph.alignment import reordered
@@ -37,11 +37,6 @@ from graphrf.kernels.named import Matern
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.walk_operator import kept_matrices
 
-_LESS_MEMORY = (
-    "observe or ask for fewer nodes at a time, "
-    "pass hyperparameters='mode', or on roads and meshes method='precision'"
-)
-_LESS_EXACT = ", numerics=Numerics(std_method='sampled') or fewer nodes take less"
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
 
@@ -51,8 +46,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K), \quad
               \varepsilon \sim N(0, s),
 
-    averaged over the posterior of the lengthscale of K, output scale sigma^2 and noise variance s: see "How a fit
-    works".
+    averaged over the posterior of the kernel K, output scale sigma^2 and noise variance s: see "How a fit works".
 
     Examples
     --------
@@ -158,7 +152,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     @without_offset
     def fit(
         self,

@@ -327,10 +327,13 @@ def from_mesh(
 
     Notes
     -----
-    Faces that repeat or have no area are legal. In a graph on the vertices of arrays (or of PLY, OFF and OBJ
-    files), values at all vertices are taken to nodes by `values[list(graph.nodes)]`, and predictions at nodes to
-    all vertices by the nearest node: `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`.
-    Vertices of STL files have no numbers: pass their arrays. Cost: O(F log F).
+    Faces that repeat or have no area are legal. On faces, a repeated face and its copies have no neighbours, since
+    three or more faces share each of their sides: remove copies first, such as by
+    `mesh.update_faces(mesh.unique_faces())` of trimesh, and see `Graph.components`. In a graph on the vertices of
+    arrays (or of PLY, OFF and OBJ files), values at all vertices are taken to nodes by
+    `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
+    `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`. Vertices of STL files have no numbers:
+    pass their arrays. Cost: O(F log F).
 
     Examples
     --------

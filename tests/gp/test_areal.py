@@ -202,6 +202,23 @@ def test_many_observations_train_by_the_exact_likelihood(districts):
     assert gp.kernel_.mixing == pytest.approx(whole.kernel_.mixing, abs=0.02)  # one posterior, two ways to it
 
 
+@pytest.mark.parametrize("kernel", ["car", "matern"])
+def test_a_trained_scale_has_another_unit_without_normalisation_and_predicts_the_same(kernel, karate):
+    nodes, y = np.arange(0, 34, 2), np.cos(np.arange(0, 34, 2))
+    plain, divided, default = (
+        grf.GraphGPRegressor(
+            karate, kernel=kernel, method="precision", hyperparameters="mode", seed=0,
+            numerics=grf.gp.Numerics(normalize=normalize),
+        ).fit(nodes, y)
+        for normalize in (False, True, None)
+    )  # fmt: skip
+    for one, other in zip(plain.predict(return_std=True), divided.predict(return_std=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert divided.output_scale_ / divided.mean_variance_ == pytest.approx(plain.output_scale_, rel=1e-12)
+    assert abs(divided.mean_variance_ - 1) > 0.1
+    assert default.output_scale_ == (plain if kernel == "car" else divided).output_scale_
+
+
 def test_bad_settings_are_refused(weighted_graph):
     y = np.arange(8.0)
     for options, message in (

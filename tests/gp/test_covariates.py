@@ -163,6 +163,7 @@ def test_bad_covariates_are_refused(grid, data):
         (own.to_numpy()[:-1], ValueError, "a row for each entry"),
         (own.assign(income=np.nan), ValueError, "finite|NaN"),
         (own.assign(income="much"), TypeError, "get_dummies"),
+        (own["income"].astype(str), TypeError, "got text; pandas.get_dummies"),
         (own.assign(age=1.0), ValueError, "`x` must hold covariates that vary"),
         (own.assign(age=2 * own["income"] + 1), ValueError, "`x` must hold covariates that are not collinear"),
         (pd.concat([own, own], axis=1), ValueError, "different names"),

@@ -10,6 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.graph.alignment import Rows
 
+_DUMMIES = "pandas.get_dummies(..., drop_first=True) makes numbers of categories"
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this fraction of the largest count as 0.
 COLLINEAR = 1e-9
@@ -244,17 +245,23 @@ def _numbers(name: str, table: Any, wanted: str) -> np.ndarray:
             columns = [np.asarray(table[title]) for title in table.columns]
             for title, column in zip(table.columns, columns, strict=True):
                 if column.dtype.kind not in "biuf":
-                    kind = "text" if any(isinstance(each, str) for each in column) else column.dtype
-                    came = f"{kind} in the column {title!r}; pandas.get_dummies makes numbers of categories"
+                    kind = "text" if _has_text(column) else column.dtype
+                    came = f"{kind} in the column {title!r}; {_DUMMIES}"
                     break
             array = np.column_stack(columns)
         else:
             array = np.asarray(table)
+            if array.dtype.kind not in "biuf" and array.ndim and _has_text(array.ravel()):
+                came = f"text; {_DUMMIES}"
     except ValueError:
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
         raise checks.type_error(name, f"must {wanted}, got {came}")
     return array
+
+
+def _has_text(column: np.ndarray) -> bool:
+    return any(isinstance(each, str) for each in column)
 
 
 def _safe(name: str, array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Numerical settings of a regressor, which do not change its model."""
+"""Numerical settings of a regressor, and the unit of its output scale."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ class Numerics:
     Parameters
     ----------
     normalize : bool, optional
-        Whether K is divided by its mean variance over all nodes, so that `output_scale` is a variance of f.
+        Whether K is divided by its mean variance over all nodes, so that `output_scale` is the mean variance of f.
         Default: for all kernels but the areal ones, whose output scale is the sigma^2 of their own definitions.
+        Only a fixed `output_scale` and the reported one depend on it; where the scale is trained, predictions do
+        not.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For the method "features". Default: compressed powers of 64 to 512 entries, as many as training can
         afford, with as many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an

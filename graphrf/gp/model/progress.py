@@ -16,15 +16,20 @@ Step = Callable[..., object]
 _SEEN, _LONG = 2.0, 10.0
 
 
-def node_bar(n_nodes: int, n_sets: int, shown: bool, *, expected: float = 0.0, way_out: str = "") -> Any:
+def node_bar(
+    n_nodes: int, n_sets: int, shown: bool, *, by_draws: bool = False, expected: float = 0.0, way_out: str = ""
+) -> Any:
     """A bar of predicted nodes for each set of hyperparameters; if not shown, a message before a long wait.
 
-    The message comes first where so many seconds are expected, and ends with the way out.
+    Draws are made at all nodes of a graph. The message comes first where so many seconds are expected, and ends
+    with the way out.
     """
     total = n_nodes * n_sets
     if shown:
         return progress_bar("predictions", shown, total=total, unit="nodes", leave=True)
     counted = f"{n_nodes:,} node{'s' if n_nodes != 1 else ''}"
+    if by_draws:
+        counted = f"all {counted} by draws"
     if n_sets > 1:
         counted += f", each for {n_sets} sets of hyperparameters,"
     bar = _Announcement("prediction", total, counted, way_out)

@@ -291,13 +291,13 @@ def crps(y: Any, draws: Any) -> float:
 
     for draws X and X' of the prediction; both means are unbiased. Cost: n s log s for s draws.
 
+    Source: Gneiting and Raftery 2007, Sec. 4.2.
+
     Parameters
     ----------
     y : array_like, shape (n,)
     draws : array_like, shape (s, n), s > 1
         Draws of new observations: `gp.sample(nodes, s, observations=True)`, real numbers or counts.
-
-    Source: Gneiting and Raftery 2007, Sec. 4.2.
 
     Examples
     --------
@@ -321,14 +321,14 @@ def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
     histogram (`numpy.histogram(u, 10, (0, 1))`) that is high at both ends shows overconfident predictions, one
     that is high in the middle underconfident ones.
 
+    Source: Czado, Gneiting and Held 2009, "Predictive Model Assessment for Count Data".
+
     Parameters
     ----------
     y : array_like, shape (n,)
     draws : array_like, shape (s, n)
         Draws of new observations.
     seed : int, optional
-
-    Source: Czado, Gneiting and Held 2009, "Predictive Model Assessment for Count Data".
 
     Examples
     --------

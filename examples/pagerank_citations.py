@@ -26,7 +26,7 @@ from scipy.stats import kendalltau
 
 import graphrf as grf
 from graphrf.pagerank import PageRankEstimate, pagerank
-from graphrf.plot import COLOURS, plot_front
+from graphrf.plot import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,7 +182,10 @@ def draw(
         every.axhline(1.0, color="black", linewidth=0.8, zorder=1)
         every.set(xscale="log", xlabel="exact PageRank", ylabel="estimate / exact")
         every.set_title(f"all papers, {found.walks // exact.size} walks per node")
-        plot_front(costs, ax=cost, xlabel="steps of walks, or edges passed", ylabel="L1 error")
+        for label, curve in costs.items():
+            cost.plot(*np.transpose(curve)[:2], "o-", label=label)
+        cost.set(xscale="log", yscale="log", xlabel="steps of walks, or edges passed", ylabel="L1 error")
+        cost.legend(frameon=False)
         cost.set_title("error against cost")
         legend_below(sheet, every, columns=4)
 

@@ -1,4 +1,4 @@
-"""Figures: errors against walks and cost, couplings, signals on meshes, maps and through time, PageRank.
+"""Figures of signals and posteriors on maps, meshes and through time, and of calibration.
 
 Every function draws into the matplotlib axes `ax`, or into those of a new figure if `ax` is None, and returns the
 axes: titles, labels and limits are changed there, and `ax.figure.savefig("figure.svg")` writes the figure. Those
@@ -7,14 +7,13 @@ figures are its own, for `plt.show()`; it is never imported here, and no backend
 extra `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
 """
 
-from graphrf.plot._curves import plot_error_against_walks, plot_front, plot_reliability
 from graphrf.plot._edges import plot_edges
 from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._mesh_files import write_mesh
 from graphrf.plot._meshes import plot_mesh
-from graphrf.plot._pairs import plot_pagerank, plot_permutation
 from graphrf.plot._posterior import plot_map_posterior, plot_mesh_posterior
+from graphrf.plot._reliability import plot_reliability
 from graphrf.plot._style import COLOURS, DEVIATIONS, VALUES, require_matplotlib, style
 from graphrf.plot._times import animate_map, plot_series
 
@@ -26,14 +25,10 @@ __all__ = [
     "interactive_map",
     "interactive_mesh",
     "plot_edges",
-    "plot_error_against_walks",
-    "plot_front",
     "plot_graph_signal",
     "plot_map_posterior",
     "plot_mesh",
     "plot_mesh_posterior",
-    "plot_pagerank",
-    "plot_permutation",
     "plot_reliability",
     "plot_series",
     "require_matplotlib",

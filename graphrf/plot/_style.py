@@ -61,14 +61,14 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from graphrf.plot import COLOURS, plot_front, style
+    >>> from graphrf.plot import COLOURS, plot_reliability, style
     >>> with style():
     ...     ax = Figure(figsize=(4, 3)).add_subplot(xlabel="walks")
     ...     line, = ax.plot([1, 2], [3, 4], label="error")
     >>> line.get_color() == COLOURS[0], ax.spines["top"].get_visible()
     (True, False)
     >>> with style(width=3.3):
-    ...     ax = plot_front({"walks": [[10, 0.3], [40, 0.15]]})
+    ...     ax = plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]})
     >>> float(ax.figure.get_figwidth())
     3.3
     """
@@ -204,18 +204,6 @@ def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
     )  # fmt: skip
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if inches(ax) > 2 else 3)
-
-
-def plain_log_labels(axis: Any, values: np.ndarray) -> None:
-    """Plain numbers, 0.02 and not 2 x 10^-2, where positive values span little; else powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    if values.max() >= 1000 * values.min():
-        axis.set_minor_formatter(NullFormatter())
-        return
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(lambda value, _: f"{value:.10g}")
-    axis.set_minor_formatter(NullFormatter())
 
 
 def open_frame(ax: Axes) -> None:

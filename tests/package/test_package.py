@@ -78,7 +78,7 @@ NEEDS = {
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
     "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
     "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",
-    "import graphrf.plot as p; p.plot_front({'x': [(1, 2), (2, 1)]})": "plot",
+    "import graphrf.plot as p; p.plot_reliability({'x': [(0.5, 0.6)]})": "plot",
 }
 
 

@@ -13,10 +13,7 @@ pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
 from matplotlib.figure import Figure
 
 from graphrf import plot
-from graphrf.sampling.walks.coupling import Coupling
-from graphrf.sampling.walks.lengths import SigmaCoupled
 
-CURVES = {"independent": [[4, 0.4, 0.02], [16, 0.2, 0.01]], "coupled": [[4, 0.3], [16, 0.1]]}
 # A tetrahedron, its faces turned outwards.
 VERTICES = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
@@ -34,11 +31,7 @@ def rendered(ax) -> np.ndarray:
 def every_figure():
     coordinates = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     return {
-        "errors": plot.plot_error_against_walks(CURVES),
-        "permutation": plot.plot_permutation(SigmaCoupled(0.1).coupling),
         "mesh": plot.plot_mesh(VERTICES, FACES, np.arange(4.0)),
-        "pagerank": plot.plot_pagerank([0.2, 0.3, 0.5], {"walks": [0.0, 0.4, 0.6]}),
-        "front": plot.plot_front({"walks": [[10, 0.3], [40, 0.15]], "powers": [[20, 0.05]]}),
         "reliability": plot.plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]}),
         "map": plot.plot_graph_signal(coordinates, [[0, 1], [1, 2]], [1.0, np.nan, 2.0], geographic=True),
     }
@@ -52,17 +45,15 @@ def test_every_figure_is_drawn_and_has_something_on_it():
 
 def test_figures_are_drawn_into_given_axes():
     ax = Figure().add_subplot()
-    assert plot.plot_error_against_walks(CURVES, ax=ax) is ax
-    assert plot.plot_pagerank([0.5, 0.5], {"walks": [0.4, 0.6]}, ax=Figure().add_subplot()) is not ax
+    assert plot.plot_reliability({"a": [[0.5, 0.6]]}, ax=ax) is ax
 
 
 def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_it_is_imported(tmp_path):
     code = (
         "import sys, matplotlib; before = matplotlib.rcParams._get_backend_or_none()\n"
         "import numpy as np, graphrf; plot = graphrf.plot\n"
-        "from graphrf.sampling import SigmaCoupled\n"
         "assert 'torch' not in sys.modules\n"
-        "plot.plot_error_against_walks({'a': [[4, .4], [16, .2]]}).figure.savefig(sys.argv[1])\n"
+        "plot.plot_reliability({'a': [[.4, .5]]}).figure.savefig(sys.argv[1])\n"
         "plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0])\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
         "assert matplotlib.rcParams._get_backend_or_none() == before\n"
@@ -72,27 +63,6 @@ def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_
         "assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure, figure]\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "figure.png")], check=True, timeout=300)
-
-
-def test_curves_carry_their_numbers_and_the_guide_its_slope():
-    ax = plot.plot_error_against_walks(CURVES)
-    guide = next(line for line in ax.get_lines() if "slope" in str(line.get_label())).get_xydata()
-    np.testing.assert_allclose(np.diff(np.log(guide[:, 1])) / np.diff(np.log(guide[:, 0])), -0.5)
-    np.testing.assert_allclose(guide[0], [4, 0.4])
-    series = [container.lines[0].get_xydata() for container in ax.containers]
-    np.testing.assert_allclose(series[1], [[4, 0.3], [16, 0.1]])
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    without = plot.plot_error_against_walks(CURVES, guide=False)
-    assert not any("slope" in text.get_text() for text in without.get_legend().get_texts())
-
-
-def test_permutation_is_drawn_from_one_as_people_count():
-    coupling = Coupling(permutations=np.array([[2, 0, 1]]), p_halt=0.5)
-    ax = plot.plot_permutation(coupling)
-    squares = ax.get_lines()[-1].get_xydata()
-    np.testing.assert_array_equal(squares, [[1, 3], [2, 1], [3, 2]])
-    # The middle of the third of three tiles is u = 5/6: 1 - u = 1/6 lies between (1/2)^3 and (1/2)^2.
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2"]
 
 
 def test_a_closed_mesh_shows_only_the_faces_that_look_at_the_viewer():
@@ -273,29 +243,8 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
             assert min(text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()) >= 7.5
 
 
-def test_the_front_is_the_least_error_at_each_cost():
-    ax = plot.plot_front({"a": [[40, 0.15], [10, 0.3]], "b": [[20, 0.05, 0.01], [30, 0.02, 0.001]]})
-    front = ax.get_lines()[0]
-    np.testing.assert_allclose(front.get_xydata(), [[10, 0.3], [20, 0.05], [30, 0.02], [40, 0.02]])
-    assert front.get_drawstyle() == "steps-post"
-    series = [container.lines[0].get_xydata() for container in ax.containers]
-    np.testing.assert_allclose(series[0], [[10, 0.3], [40, 0.15]])  # in order of cost
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_costs_are_said_in_plain_numbers_where_they_span_little():
-    few = plot.plot_front({"a": [[30, 0.3], [600, 0.02]]})
-    many = plot.plot_front({"a": [[30, 0.3], [60_000, 0.02]]})
-    rendered(few)
-    rendered(many)
-    assert {"50", "100", "200", "500"} <= {label.get_text() for label in few.get_xticklabels()}
-    assert "$\\mathdefault{10^{4}}$" in {label.get_text() for label in many.get_xticklabels()}
-    for ax in (few, many):
-        assert not any(label.get_text() for label in ax.get_xticklabels(minor=True))
-
-
 def test_more_methods_than_colours_are_told_apart_by_marks():
-    ax = plot.plot_front({f"{number}": [[1, 1 + number]] for number in range(9)})
+    ax = plot.plot_reliability({f"{number}": [[0.5, number / 10]] for number in range(9)})
     looks = {(container.lines[0].get_color(), container.lines[0].get_marker()) for container in ax.containers}
     assert len(looks) == 9
 
@@ -366,25 +315,16 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
     assert nodes.colorbar.extend == ends
 
 
-def test_pagerank_of_zero_is_left_out_of_the_logarithms():
-    ax = plot.plot_pagerank([0.2, 0.3, 0.5], {"walks": [0.0, 0.4, 0.6]})
-    cloud = next(line for line in ax.get_lines() if line.get_label() == "walks")
-    np.testing.assert_allclose(cloud.get_xydata(), [[0.3, 0.4], [0.5, 0.6]])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: plot.plot_error_against_walks({}), "`curves` must hold at least one"),
-        (lambda: plot.plot_error_against_walks({"a": [1.0, 2.0]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
-        (lambda: plot.plot_error_against_walks({"a": [[4, 0.0]]}), "positive numbers"),
         (
             lambda: plot.plot_mesh(VERTICES, FACES, [1.0]),
             r"one entry per face, shape \(4,\), or per vertex, shape \(4,\), got \(1,\)",
         ),
         (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
-        (lambda: plot.plot_front({}), "`methods` must hold at least one"),
-        (lambda: plot.plot_front({"a": [[0.0, 1.0]]}), "`methods` must have positive numbers.*'a'"),
+        (lambda: plot.plot_reliability({}), "`curves` must hold at least one"),
+        (lambda: plot.plot_reliability({"a": [1.0, 0.5]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
         (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], unlike 'a'"),
         (lambda: plot.plot_reliability({"a": [[np.nan, 0.5]]}), r"in \[0, 1\]"),
         (
@@ -392,7 +332,6 @@ def test_pagerank_of_zero_is_left_out_of_the_logarithms():
             "`ax` must be plain axes.*'3d'",
         ),
         (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),
-        (lambda: plot.plot_pagerank([0.5, 0.5], {"a": [1.0]}), r"must have shape \(2,\) each.*'a'"),
         (
             lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]),
             r"`observed` must have one value per entry of `mean`, shape \(4,\), NaN where nothing was observed",

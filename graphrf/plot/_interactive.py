@@ -35,8 +35,8 @@ _COLOURS = 32
 # Nodes from which a map is drawn by the graphics card.
 _MANY = 5_000
 _PALE = "#dcdcdc"
-# The radius of a mesh, where a page is 2.5 units high.
-_FILLED = 1.15
+# The radius of a mesh, where a page is 2 units high.
+_FILLED = 0.97
 
 
 def interactive_map(
@@ -376,7 +376,11 @@ def _written(figure: Any, path: str | os.PathLike[str] | None, title: str) -> An
         page = figure.to_html(
             include_plotlyjs=True, full_html=True, config={"scrollZoom": True, "responsive": True}
         )
-        head = f'<!DOCTYPE html>\n<html lang="en">\n<head><title>{escape(title)}</title>'
+        # The figure fills the window, of which a narrow one would cut a mesh off: its height gives the scale.
+        head = (
+            f'<!DOCTYPE html>\n<html lang="en">\n<head><title>{escape(title)}</title>'
+            "<style>html, body, body > div { height: 100%; margin: 0; } body > div { max-height: 90vw; }</style>"
+        )
         before, _, after = page.partition("<head>")
         assert after, before
         with atomic_write(target) as file:

@@ -146,7 +146,7 @@ def test_a_mesh_is_lit_smoothly_and_fills_the_page_in_any_unit(scale):
     assert figure.data[0].flatshading is False
     scene = figure.layout.scene
     assert scene.aspectratio.x / scene.aspectratio.y == pytest.approx(4 / 3)
-    assert np.hypot(scene.aspectratio.x, scene.aspectratio.y) == pytest.approx(2 * 1.15, rel=0.01)
+    assert np.hypot(scene.aspectratio.x, scene.aspectratio.y) == pytest.approx(2 * 0.97, rel=0.01)
     for name, column in zip("xyz", corners.T, strict=True):
         low, high = scene[f"{name}axis"].range
         assert low < column.min() <= column.max() < high

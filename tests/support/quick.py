@@ -24,10 +24,10 @@ import pytest
 SLOW = {
     "tests/cli/test_demo.py::test_models_are": "commands that make the same calls, test_cli_commands.py",
     "tests/cli/test_demo.py::test_the_page_is_whole": "commands that make the same calls, test_cli_commands.py",
-    "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages over rows, test_sampled_rows.py",
+    "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages, test_explore_latent.py",
     "tests/gp/model/test_likelihoods.py::test_the_field_is_recovered": "posteriors beside dense algebra there",
     "tests/gp/test_calibration.py::test_deviations_that_take": "deviations a fifth too small are found there",
-    "tests/gp/test_classification.py::test_integrated_probabilities_are_calibrated": "probabilities beside dense algebra there",
+    "tests/gp/test_classification.py::test_integrated": "probabilities beside dense algebra there",
     "tests/gp/test_honest_intervals.py::test_blocks_are_not_led": "training rows, tests/gp/hyperparameters",
     "tests/gp/test_honest_intervals.py::test_what_varies": "twenty observations have such intervals",
     "tests/gp/test_honest_intervals.py::test_noise_alone": "the tempered posterior, test_explore.py",

@@ -110,7 +110,7 @@ rehearsal: $(READY)
 more: $(READY)
 	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \
 		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m one $(NUMERICAL)
-	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 tests
+	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 --doctest-glob='*.md' tests docs/tutorials
 
 test-full: lint docs
 	$(PYTEST) --hypothesis-profile=full $(EVERYTHING)

@@ -22,6 +22,8 @@ import pytest
 
 # The beginning of an id -> what guards in `make test` meanwhile.
 SLOW = {
+    "docs/tutorials/disease_mapping.md": "counts with exposures in docs/likelihoods.md",
+    "docs/tutorials/traffic_through_time.md": "the example of GraphTimeGPRegressor",
     "tests/cli/test_demo.py::test_models_are": "commands that make the same calls, test_cli_commands.py",
     "tests/cli/test_demo.py::test_the_page_is_whole": "commands that make the same calls, test_cli_commands.py",
     "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages, test_explore_latent.py",
@@ -31,6 +33,7 @@ SLOW = {
     "tests/gp/test_honest_intervals.py::test_blocks_are_not_led": "training rows, tests/gp/hyperparameters",
     "tests/gp/test_honest_intervals.py::test_what_varies": "twenty observations have such intervals",
     "tests/gp/test_honest_intervals.py::test_noise_alone": "the tempered posterior, test_explore.py",
+    "tests/gp/test_precision_regression.py::test_an_average": "products of the series, test_series.py",
     "tests/gp/test_regression.py::test_hyperparameters_of_a_draw": "likelihoods and slopes beside dense algebra",
     "tests/gp/test_scikit_learn.py::test_importing": "what short commands import, tests/cli/test_shell.py",
     "tests/gp/time/test_gaps.py::test_hyperparameters_with_gaps": "solves with gaps beside dense algebra there",
@@ -79,6 +82,9 @@ SLOW = {
 
 # The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
 GRIDS = {
+    "tests/gp/test_classification_precision.py::test_probabilities_are_those": 1,
+    "tests/gp/test_covariates.py::test_they_are_the_covariates": 2,
+    "tests/statistics/test_unbiased_grid.py::test_a_dropped_survival": 4,
     "tests/cli/test_cli_errors.py::test_bad_input_is_told": 24,
     "tests/cli/test_cli_process.py::test_examples_of_the_help": 3,
     "tests/datasets/test_datasets.py::test_graphs_load_with_their_published_counts": 4,
@@ -118,7 +124,7 @@ GRIDS = {
     "tests/sampling/walks/test_torch_walks.py::test_the_memory_foreseen_is_what_is": 4,
     "tests/statistics/test_pagerank_errors.py::test_intervals_hold_the_truth_as_often": 1,
     "tests/statistics/test_pagerank_errors.py::test_standard_errors_that_are_half_or": 2,
-    "tests/statistics/test_unbiased_grid.py::test_rows_and_gram": 14,
+    "tests/statistics/test_unbiased_grid.py::test_rows_and_gram": 6,
     "tests/gp/files/test_saved.py::test_files_that_contradict": 5,
     "tests/gp/test_bad_input.py::test_units_of_y": 1,
     "tests/gp/test_precision_regression.py::test_what_is_fixed": 1,

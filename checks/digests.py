@@ -327,7 +327,7 @@ def regressor(**options: Any) -> grf.GraphGPRegressor:
 
 def answers(gp: Any) -> list[Any]:
     """What a fitted regressor has learned, and what it predicts."""
-    learned = of(gp, "output_scale_ noise_ mean_ trend_ log_marginal_likelihood_ mean_variance_ truncation_error_")
+    learned = of(gp, "output_scale_ noise_ mean_ log_marginal_likelihood_ mean_variance_ truncation_error_")
     state = of(gp, "solver_ converged_ n_observations_ n_observed_nodes_")
     few = [0, 450, 899, 0]
     near = gp.predict(few, return_std="observation"), gp.predict(few, return_cov=True), gp.prior_covariance(few)

@@ -99,8 +99,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
     ----------
     kernel_, output_scale_, noise_, likelihood_
         The most probable kernel; means of the variances; the likelihood, if it is not the Gaussian one.
-    mean_, trend_, coefficients_
-        c; b; both as a table with standard errors.
+    mean_, coefficients_
+        c; c and b with standard errors, printed as a table.
     candidates_, n_points_
         The kernels compared, with log evidence and probability; the number of sets averaged over.
     log_marginal_likelihood_ : float
@@ -267,7 +267,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
                 max_iterations=int(numerics.max_iterations), n_threads=numerics.n_threads,
                 feature_sampler=numerics.feature_sampler, step=bar.update, precision=precision,
             )  # fmt: skip
-        constant, trend = mean.parts(posterior.coefficients)
+        constant, _ = mean.parts(posterior.coefficients)
 
         self._posterior, self._fitted, self._mean_function = posterior, given, mean
         self.kernel_, self.sampler_ = given.kernel, given.sampler
@@ -280,7 +280,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         self.mean_variance_ = given.mean_variance
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
-        self.trend_ = trend[:, 0] if given.single else trend
         self.coefficients_ = Coefficients.of(
             mean, posterior.coefficients, posterior.coefficients_covariance, given.offset, given.single
         )

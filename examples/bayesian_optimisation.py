@@ -35,7 +35,7 @@ from _figures import figure
 from _options import add_figure_option
 
 import graphrf as grf
-from graphrf.gp.posterior.pathwise import posterior_draws
+from graphrf.operators.pathwise import posterior_draws
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.operators.solvers import CholeskySolver
 from graphrf.plot import COLOURS, VALUES

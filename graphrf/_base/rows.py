@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -36,3 +37,9 @@ def row_shares(indptr: np.ndarray, n_shares: int, rows: tuple[int, int] | None =
 def within(counts: np.ndarray) -> np.ndarray:
     """0, 1, ..., c - 1 for each count c, one group after the other."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def slices(n: int, size: int) -> Iterator[slice]:
+    """0 .. n - 1 in slices of the given size."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
-    from graphrf.gp.posterior.pathwise import PosteriorDraws as PosteriorDraws
-    from graphrf.gp.posterior.pathwise import posterior_draws as posterior_draws
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.terms.along import Along as Along
     from graphrf.gp.terms.groups import Groups as Groups
@@ -49,7 +47,6 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
-        "posterior.pathwise": "PosteriorDraws posterior_draws",
         "posterior.by_rows": "SolverWarning",
         "latent.model": "LatentGaussianModel",
         "likelihoods.counts": "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson",

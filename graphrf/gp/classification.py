@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.rows import slices
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
 from graphrf.gp.hyperparameters.axis import KernelAxis
@@ -33,7 +34,6 @@ from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_product
 from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
-from graphrf.gp.routes.rows import slices
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior.pathwise import draw_normals
+from graphrf.operators.pathwise import draw_normals
 from tests.support.sequential import assert_unbiased
 from tests.support.small_graphs import grid_path_and_node
 

@@ -22,7 +22,7 @@ from graphrf.euclidean.gp.observed import (
     transformed,
 )
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.gp.posterior.pathwise import PosteriorDraws, condition, draw_normals, posterior_draws
+from graphrf.operators.pathwise import PosteriorDraws, condition, draw_normals, posterior_draws
 
 
 class _Basis(Protocol):
@@ -127,7 +127,7 @@ def decoupled_draws(
     Notes
     -----
     The update is Matheron's rule in the functions phi_j and k(., x_i) together, as in
-    `graphrf.gp.posterior.pathwise.condition`.
+    `graphrf.operators.pathwise.condition`.
 
     Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of the q points.
     Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the number of draws.

@@ -11,12 +11,9 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf.gp.hyperparameters.parameters import OUTPUT_SCALES, Parameters
-from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.likelihood import PRIOR, RANGE, Likelihood
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.kernels.kernel import Kernel
-
-# Default prior and range of a likelihood's parameters.
-PRIOR, RANGE = (1.0, 10.0), (1e-4, 1e4)
 
 
 class Model(NamedTuple):

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.latent_space import PRIOR, RANGE
-from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.likelihood import PRIOR, RANGE, Likelihood
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.terms.parameters import Parameter
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.rows import slices
 from graphrf._base.warn import warn
 from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
@@ -32,11 +33,10 @@ from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_plac
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
-from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
-from graphrf.gp.routes.rows import slices
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
+from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 _LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by

@@ -11,16 +11,16 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed
 from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.rows import slices
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.pathwise import draws_at_once, draws_bytes
-from graphrf.gp.routes.rows import slices
 from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.other_graphs import streets_of
+from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 _LESS_MEMORY = "ask for fewer places or draws at a time"
 # Between places of fields of order 2, in lengths of roads.

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
-from graphrf.gp.posterior.pathwise import draws_bytes
+from graphrf.operators.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.solvers import Solution
 from graphrf.operators.sparse.cholesky import SparseCholesky

@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from graphrf._base.rows import slices
 from graphrf._base.warn import warn
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
-from graphrf.gp.posterior.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.gp.routes.covariance import Covariance, shared_variances
-from graphrf.gp.routes.rows import RootRows, slices
+from graphrf.gp.routes.rows import RootRows
+from graphrf.operators.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.operators.solvers import CholeskySolver, IterativeSolver, Solution
 
 # Up to so many distinct query nodes their joint covariance is formed: 200 MB.

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from graphrf._base.memory import require_memory
+from graphrf._base.rows import slices
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
-from graphrf.gp.routes.rows import slices
 
 # Nodes whose predictive densities are integrated, or quantiles bisected, at once.
 _ROWS = 2_000

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf.gp.posterior.pathwise import FeatureRows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
+from graphrf.operators.pathwise import FeatureRows
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from graphrf.operators.solvers import ConjugateGradients, Solution, columns_near_one
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from graphrf._base.rows import slices
 from graphrf.operators.factor import Factor
 
 # Numbers in a dense block of columns (nodes x query nodes), and columns of one at most.
@@ -96,9 +97,3 @@ class RootRows:
 
     def _weighted(self, x: np.ndarray) -> np.ndarray:
         return x if self._weights is None else self._weights.reshape(-1, *(1,) * (x.ndim - 1)) * x
-
-
-def slices(n: int, size: int) -> Iterator[slice]:
-    """0 .. n - 1 in slices of the given size."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))

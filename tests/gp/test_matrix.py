@@ -436,7 +436,7 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     monkeypatch.setattr("graphrf._base.progress._written", set())
     monkeypatch.setattr("graphrf._base.progress._silent", False)
     with step_bar("training", False, 8, "kernels") as bar:
-        bar.update()  # at once: nothing can be estimated
+        bar.update()  # at once: nothing can be estimated from it
         for now[0] in (5.0, 10.0):
             bar.update()
     with step_bar("solving", False) as bar:
@@ -446,7 +446,7 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
         for now[0] in (25.0, 26.0, 27.0, 28.0):
             bar.update()
     assert capsys.readouterr().err.splitlines() == [
-        "graphrf: training of 8 kernels takes about 20 s; progress=True shows how far it is",
+        "graphrf: training of 8 kernels takes about 35 s; progress=True shows how far it is",
         "graphrf: solving has taken 13 s so far; progress=True shows how far it is",
     ]
 

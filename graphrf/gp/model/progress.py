@@ -54,6 +54,7 @@ class _Announcement(contextlib.nullcontext[Any]):
         super().__init__(self)
         self._what, self._total, self._counted, self._way_out = what, total, counted, way_out
         self._start, self._done, self._written = time.monotonic(), 0, False
+        self._first: tuple[float, int] | None = None
 
     def expect(self, seconds: float) -> None:
         """Announce at once what is expected to take long."""
@@ -63,13 +64,19 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
+        if (
+            self._first is None
+        ):  # work that all steps share comes before it, so that the rate is that of later ones
+            self._first = passed, self._done
         if self._written or passed < _SEEN:
             return
         if self._total is None:
             if passed > _LONG:
                 self._write(f"has taken {passed:.0f} s so far")
-        elif self._done < self._total and (whole := passed * self._total / self._done) > _LONG:
-            self._write(f"of {self._counted} takes about {whole:.0f} s")
+        elif self._first[1] < self._done < self._total:
+            rate = (passed - self._first[0]) / (self._done - self._first[1])
+            if (whole := passed + rate * (self._total - self._done)) > _LONG:
+                self._write(f"of {self._counted} takes about {whole:.0f} s")
 
     def _write(self, text: str) -> None:
         self._written = True

@@ -66,7 +66,7 @@ class _Announcement(contextlib.nullcontext[Any]):
         passed = time.monotonic() - self._start
         if (
             self._first is None
-        ):  # work that all steps share comes before it, so that the rate is that of later ones
+        ):  # the work that all steps share comes before it
             self._first = passed, self._done
         if self._written or passed < _SEEN:
             return

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
@@ -30,7 +31,7 @@ class _Lines(NamedTuple):
 
 def plot_edges(
     lines: Any,
-    values: Any,
+    values: ArrayLike,
     *,
     ax: Axes | None = None,
     label: str = "",
@@ -157,7 +158,7 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
     yield corners[:, :2]
 
 
-def _in_order(values: Any, n: int, names: Sequence[Hashable] | None) -> np.ndarray:
+def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np.ndarray:
     """Values in the order of the edges: those of a Series by its labels."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n,):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 
@@ -15,7 +14,7 @@ _LEAST_LATITUDE = 10
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 
 
-def places(coordinates: Any) -> np.ndarray:
+def places(coordinates: ArrayLike) -> np.ndarray:
     """Coordinates of nodes in the plane, (N, 2)."""
     array = np.asarray(coordinates, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != 2:
@@ -34,7 +33,7 @@ def in_degrees(coordinates: np.ndarray, geographic: bool | None) -> bool:
     return bool(abs(south + north) / 2 >= max(_LEAST_LATITUDE, north - south))
 
 
-def links(edges: Any, n_nodes: int) -> np.ndarray:
+def links(edges: Graph | ArrayLike, n_nodes: int) -> np.ndarray:
     """Edges as pairs of positions, (E, 2): as given, or those of a graph, each once."""
     from graphrf.graph.graph import Graph
 
@@ -57,7 +56,7 @@ def links(edges: Any, n_nodes: int) -> np.ndarray:
     return pairs
 
 
-def mesh(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
+def mesh(vertices: ArrayLike, faces: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """A triangle mesh: vertices (V, 3) and faces (F, 3)."""
     corners, triangles = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
     if corners.ndim != 2 or corners.shape[1] != 3:
@@ -73,7 +72,7 @@ def mesh(vertices: Any, faces: Any) -> tuple[np.ndarray, np.ndarray]:
     return corners, triangles.astype(np.int64)
 
 
-def node_values(values: Any, n_nodes: int, name: str = "values") -> np.ndarray:
+def node_values(values: ArrayLike, n_nodes: int, name: str = "values") -> np.ndarray:
     """One value for each node, (N,)."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_nodes,):
@@ -81,7 +80,7 @@ def node_values(values: Any, n_nodes: int, name: str = "values") -> np.ndarray:
     return array
 
 
-def deviations(deviation: Any, shape: tuple[int, ...], of: str = "`mean`") -> np.ndarray:
+def deviations(deviation: ArrayLike, shape: tuple[int, ...], of: str = "`mean`") -> np.ndarray:
     """Standard deviations, one for each value: at least 0, NaN where there is none."""
     array = np.asarray(deviation, dtype=np.float64)
     if array.shape != shape:
@@ -98,7 +97,7 @@ def deviations(deviation: Any, shape: tuple[int, ...], of: str = "`mean`") -> np
     return array
 
 
-def mesh_values(values: Any, n_vertices: int, n_faces: int, on: str | None) -> tuple[np.ndarray, bool]:
+def mesh_values(values: ArrayLike, n_vertices: int, n_faces: int, on: str | None) -> tuple[np.ndarray, bool]:
     """The values of a mesh, and whether they belong to its vertices: as `on` has it, or by their number."""
     if on is not None:
         checks.choice("on", on, ("faces", "vertices"))

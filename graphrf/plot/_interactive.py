@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
@@ -30,6 +31,8 @@ from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from graphrf.graph.graph import Graph
+
 # Lines of a map have one colour each, of so many.
 _COLOURS = 32
 # Nodes from which a map is drawn by the graphics card.
@@ -40,13 +43,13 @@ _FILLED = 0.97
 
 
 def interactive_map(
-    coordinates: Any,
-    edges: Any,
-    values: Any,
-    deviation: Any = None,
+    coordinates: ArrayLike,
+    edges: Graph | ArrayLike,
+    values: ArrayLike,
+    deviation: ArrayLike | None = None,
     *,
-    observed: Any = None,
-    names: Sequence[Any] | None = None,
+    observed: ArrayLike | None = None,
+    names: Sequence[Hashable] | None = None,
     label: str = "value",
     limits: tuple[float, float] | None = None,
     geographic: bool | None = None,
@@ -127,13 +130,13 @@ def interactive_map(
 
 
 def interactive_mesh(
-    vertices: Any,
-    faces: Any,
-    values: Any,
-    deviation: Any = None,
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    values: ArrayLike,
+    deviation: ArrayLike | None = None,
     *,
-    observed: Any = None,
-    names: Sequence[Any] | None = None,
+    observed: ArrayLike | None = None,
+    names: Sequence[Hashable] | None = None,
     label: str = "value",
     limits: tuple[float, float] | None = None,
     view: tuple[float, float] = (28.0, -60.0),
@@ -243,7 +246,11 @@ def _plotly(what: str) -> Any:
 
 
 def _layers(
-    values: Any, deviation: Any, observed: Any, label: str, limits: tuple[float, float] | None
+    values: ArrayLike,
+    deviation: ArrayLike | None,
+    observed: ArrayLike | None,
+    label: str,
+    limits: tuple[float, float] | None,
 ) -> list[Layer]:
     """Layers of the figure; observations have the colours of the values."""
     array = np.asarray(values, dtype=np.float64)
@@ -257,7 +264,7 @@ def _layers(
     return found
 
 
-def _checked_names(names: Sequence[Any], count: int, kind: str) -> list[str]:
+def _checked_names(names: Sequence[Hashable], count: int, kind: str) -> list[str]:
     if len(names) != count:
         raise checks.value_error("names", f"must have one per {kind}, {count}, got {len(names)}")
     return [escape(str(name)) for name in names]

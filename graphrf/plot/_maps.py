@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf.plot._given import finite_range, in_degrees, links, node_values, places
 from graphrf.plot._style import (
@@ -22,17 +23,19 @@ from graphrf.plot._style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from graphrf.graph.graph import Graph
+
 
 def plot_graph_signal(
-    coordinates: Any,
-    edges: Any,
-    values: Any,
+    coordinates: ArrayLike,
+    edges: Graph | ArrayLike,
+    values: ArrayLike,
     *,
     ax: Axes | None = None,
     label: str = "",
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
-    marked: Any = None,
+    marked: ArrayLike | None = None,
     geographic: bool | None = None,
 ) -> Axes:
     """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their ends.

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.files.atomic import atomic_write
 from graphrf.plot._given import mesh
 
 
-def write_mesh(path: str | os.PathLike[str], vertices: Any, faces: Any, values: Mapping[str, Any]) -> None:
+def write_mesh(
+    path: str | os.PathLike[str], vertices: ArrayLike, faces: ArrayLike, values: Mapping[str, ArrayLike]
+) -> None:
     """Write a triangle mesh with values, such as posterior means and standard deviations, to a PLY or VTK file.
 
     Examples

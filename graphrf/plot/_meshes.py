@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.plot._given import finite_range, mesh, mesh_values, turn
@@ -18,9 +19,9 @@ _MOST_SHAPES = 5_000
 
 
 def plot_mesh(
-    vertices: Any,
-    faces: Any,
-    values: Any,
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    values: ArrayLike,
     *,
     ax: Axes | None = None,
     label: str = "",
@@ -81,11 +82,10 @@ def plot_mesh(
     >>> 2 * len(ax.collections[0].get_paths()) == data.graph.n_nodes      # of a closed surface one half is seen
     True
     """
-    vertices, faces = mesh(vertices, faces)
-    values, on_vertices = mesh_values(values, len(vertices), len(faces), on)
+    points, triangles = mesh(vertices, faces)
+    shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
     if on_vertices:
-        values = values[faces].mean(axis=1)
-    vertices = vertices @ turn(up).T
+        shown = shown[triangles].mean(axis=1)
     if ax is not None and ax.name != "rectilinear":
         raise checks.value_error("ax", f"must be plain axes, got those of the projection {ax.name!r}")
     ax = new_axes(ax, (5.2, 4.4))
@@ -95,16 +95,16 @@ def plot_mesh(
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    ends = limits if limits is not None else finite_range(values)
+    ends = limits if limits is not None else finite_range(shown)
     scale = ScalarMappable(Normalize(*ends), colormaps[cmap])
-    colours = scale.to_rgba(values)
-    colours[~np.isfinite(values)] = UNOBSERVED
-    corners = vertices[faces]
+    colours = scale.to_rgba(shown)
+    colours[~np.isfinite(shown)] = UNOBSERVED
+    corners = (points @ turn(up).T)[triangles]
     normals = _normals(corners)
     towards = direction(*view)
     colours[:, :3] *= _lightness(normals, view)[:, None]
     order = np.argsort(corners.mean(axis=1) @ towards, kind="stable")
-    if _is_closed(faces):
+    if _is_closed(triangles):
         # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
         order = order[(normals @ towards * np.sign(volume) > 0)[order]]
@@ -118,7 +118,7 @@ def plot_mesh(
     # Axes that shrink to the mesh would mislead the layout, which then cuts titles off.
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
-    colour_bar(scale, ax, label, extended_ends(values, *ends))
+    colour_bar(scale, ax, label, extended_ends(shown, *ends))
     return ax
 
 

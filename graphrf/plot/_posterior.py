@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.plot._given import deviations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from graphrf.graph.graph import Graph
+
 # Colours end at these percentiles unless the whole range is hardly more: a few nodes far from all observations
 # would stretch the colours of all others.
 _ENDS = (2, 98)
@@ -27,13 +30,13 @@ _LEAST, _USUAL, _TEXT = 1.5, 4.2, 1.1
 
 
 def plot_mesh_posterior(
-    vertices: Any,
-    faces: Any,
-    mean: Any,
-    deviation: Any,
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    mean: ArrayLike,
+    deviation: ArrayLike,
     *,
-    truth: Any = None,
-    observed: Any = None,
+    truth: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
     figure: Figure | SubFigure | None = None,
     ax: Sequence[Axes] | None = None,
     label: str = "value",
@@ -97,13 +100,13 @@ def plot_mesh_posterior(
 
 
 def plot_map_posterior(
-    coordinates: Any,
-    edges: Any,
-    mean: Any,
-    deviation: Any,
+    coordinates: ArrayLike,
+    edges: Graph | ArrayLike,
+    mean: ArrayLike,
+    deviation: ArrayLike,
     *,
-    truth: Any = None,
-    observed: Any = None,
+    truth: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
     figure: Figure | SubFigure | None = None,
     ax: Sequence[Axes] | None = None,
     label: str = "value",
@@ -149,7 +152,7 @@ def plot_map_posterior(
 def _panels(
     draw: Callable[..., Any],
     given: dict[str, Any],
-    deviation: Any,
+    deviation: ArrayLike,
     figure: Figure | SubFigure | None,
     ax: Sequence[Axes] | None,
     labels: tuple[str, str | None],

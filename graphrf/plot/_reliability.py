@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.plot._style import COLOURS, GREY, GRID, MARKERS, new_axes, open_frame
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plot_reliability(
-    curves: Mapping[str, Any],
+    curves: Mapping[str, ArrayLike],
     *,
     ax: Axes | None = None,
     xlabel: str = "probability of the predicted class",
@@ -61,7 +62,7 @@ def plot_reliability(
     return ax
 
 
-def _checked_curves(curves: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _checked_curves(curves: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
     if not curves:
         raise checks.value_error("curves", "must hold at least one curve, got none")
     arrays = {label: np.asarray(curve, dtype=np.float64) for label, curve in curves.items()}

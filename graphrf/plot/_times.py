@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.plot._given import deviations, finite_range, links
@@ -18,18 +19,20 @@ from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, inches, new_axes, o
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from graphrf.graph.graph import Graph
+
 _DEVIATIONS = 1.959963984540054  # within which a Gaussian value is with probability 0.95
 _GAP = "#f0f0f0"
 _DAYS = 2  # of more, an axis of hours counts days
 
 
 def plot_series(
-    times: Any,
-    mean: Any,
-    deviation: Any = None,
+    times: ArrayLike,
+    mean: ArrayLike,
+    deviation: ArrayLike | None = None,
     *,
-    observed: Any = None,
-    truth: Any = None,
+    observed: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
     ax: Axes | None = None,
     label: str = "value",
 ) -> Axes:
@@ -106,7 +109,7 @@ def plot_series(
     return ax
 
 
-def _increasing(times: Any) -> np.ndarray:
+def _increasing(times: ArrayLike) -> np.ndarray:
     """The times, which must be hours or dates in order."""
     stamps = np.asarray(times)
     if stamps.ndim != 1 or not stamps.size or stamps.dtype.kind not in "iufM":
@@ -147,15 +150,15 @@ def _label_times(ax: Axes, stamps: np.ndarray) -> None:
 
 def animate_map(
     path: str | os.PathLike[str],
-    coordinates: Any,
-    edges: Any,
-    values: Any,
+    coordinates: ArrayLike,
+    edges: Graph | ArrayLike,
+    values: ArrayLike,
     *,
     titles: Sequence[str] | None = None,
     label: str = "",
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
-    marked: Any = None,
+    marked: ArrayLike | None = None,
     geographic: bool = False,
     frames_per_second: int = 8,
     size: tuple[float, float] = (6.0, 5.0),

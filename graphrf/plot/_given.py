@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
+from graphrf.graph.graph import Graph
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
@@ -35,8 +36,6 @@ def in_degrees(coordinates: np.ndarray, geographic: bool | None) -> bool:
 
 def links(edges: Graph | ArrayLike, n_nodes: int) -> np.ndarray:
     """Edges as pairs of positions, (E, 2): as given, or those of a graph, each once."""
-    from graphrf.graph.graph import Graph
-
     if isinstance(edges, Graph):
         if edges.n_nodes != n_nodes:
             raise checks.value_error(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
+from graphrf.graph.graph import Graph
 from graphrf.plot._given import (
     deviations,
     finite_range,
@@ -31,7 +32,6 @@ from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from graphrf.graph.graph import Graph
 
 # Lines of a map have one colour each, of so many.
 _COLOURS = 32
@@ -113,7 +113,7 @@ def interactive_map(
             node_values(some, len(spots), name)
     layers = _layers(values, deviation, observed, label, limits)
     if names is None:
-        names = edges.nodes if hasattr(edges, "nodes") and edges.has_names else range(len(spots))
+        names = edges.nodes if isinstance(edges, Graph) and edges.has_names else range(len(spots))
     text = _hover(_checked_names(names, len(spots), "node"), layers)
     scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
     groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]

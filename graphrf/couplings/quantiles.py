@@ -1,12 +1,10 @@
 r"""Direction-averaged features of the quantiles of a distribution of lengths, exactly.
 
-A walk of length l from node i has the direction-averaged feature vector psi~(l)_i = sum_{k<=l} f_k / S(k)
-(W^k)_i. (Eq. 52 of the paper). Averaged over the q-th of n equal quantiles ("tiles") of that distribution it is
+Averaged over the q-th of n equal quantiles ("tiles"), q = 1 .. n, the features of a walk of length l,
+sum_{k<=l} f_k / S(k) (W^k)_i., are (Eqs. 52 and 54 of the paper)
 
 .. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k), \qquad
-          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1),
-
-with q = 1 .. n (Eq. 54, whose printed interval should read ((q-1)/n, q/n]). Nothing is simulated.
+          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1).
 """
 
 from __future__ import annotations

@@ -146,9 +146,7 @@ def row_errors(info: SampleInfo, kernel: FeatureKernel, n_rows: int, cut: CutRow
 def _cut_norm(info: SampleInfo, cut: CutRows, f: np.ndarray) -> float:
     """A bound on the operator norm of the part that was cut, for f >= 0, with rounding to float32.
 
-    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`: for D >= 0 and p >
-    0, |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v. Here D = sum_k f_k W^k without the entries kept, and W
-    p = p.
+    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`, with W p = p.
     """
     distinct, first = np.unique(cut.nodes, return_index=True)
     if distinct.size < cut.nodes.size:

@@ -31,10 +31,8 @@ class RecordPart(NamedTuple):
 class DeviceRecord:
     """A `graphrf.features.record.Record` in tensors of one device.
 
-    Torch supports few operations on uint16, so such values are kept as the same bits in int16 (see `unsigned16`).
-
-    Attributes are those of `Record`, as tensors: `visits_per_entry`, `steps` and the counts of walks are int16
-    with the bits of uint16, and `visit_ptr` is int64.
+    Torch supports few operations on uint16, so `visits_per_entry`, `steps` and the counts of walks are kept as the
+    same bits in int16 (see `unsigned16`). `visit_ptr` is int64.
     """
 
     indptr: Tensor

@@ -36,18 +36,9 @@ class FeatureErrorWarning(UserWarning):
 class Origin:
     """Origin of features, kept as long as they stay in this process.
 
-    Attributes
-    ----------
-    apply : callable
-        apply(kernel, v, tol=...) = K v: `graphrf.apply_kernel` on the graph of the features.
-    edges : int
-        Non-zero entries of the walk matrix: multiply-adds of one product.
-    sampler : Sampler
-        The sampler that drew them.
-    choice : ErrorChoice or None
-        Record of how the sampler was chosen, if an error was given.
-    follow : callable or None
-        follow(features, graph, n_threads): these features on an edited graph.
+    `apply(kernel, v, tol=...)` is K v on their graph, `edges` the multiply-adds of a product with its walk matrix;
+    `choice` records how the sampler was chosen for an error; `follow(features, graph, n_threads)` gives these
+    features on an edited graph.
     """
 
     apply: Callable[..., np.ndarray]

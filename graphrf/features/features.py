@@ -39,9 +39,9 @@ class Features(SampledRows):
 
     where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). For random
     walks, c_ivk is the number of the m walks from node i that stand on v after k steps, in uint16, and S(k) the
-    probability that a walk has at least k steps. For powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is
-    the probability that a walk from i stands on v after k steps, or an estimate of it, in float32, and
-    m = S(k) = 1. Only c is stored. E[phi(i) . phi(j)] = K_ij for i != j (up to `truncation_error`).
+    probability that a walk has at least k steps. For powers it is the probability that a walk from i stands on v
+    after k steps, or an estimate of it, in float32, and m = S(k) = 1. Only c is stored. E[phi(i) . phi(j)] = K_ij
+    for i != j (up to `truncation_error`).
 
     Made by `graphrf.sample_features` and `graphrf.features.load_features`; not meant to be constructed by hand.
 
@@ -56,24 +56,12 @@ class Features(SampledRows):
     ----------
     nodes : ndarray of int64, shape (n,)
         Positions of the nodes that the rows belong to.
-    n_nodes : int
-        N, the number of nodes of the graph, and of columns.
-    n_walks : int
-        m, walks from each node; 1 for powers.
     n_steps : int
         Steps walked in all; for powers, multiply-adds: edges read.
     nnz : int
         Stored (node, reached node) pairs: the non-zeros of every feature matrix.
-    nbytes : int
-        Memory of the record in bytes.
-    device : str
-        Device of the record: "cpu", or a torch device such as "cuda:0".
-    seed : int
-        Seed of the samples.
-    laplacian : str
-        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
-    description : dict
-        The sampler's settings, for the record.
+    n_nodes, n_walks, laplacian, seed, dtype, description
+        Number N of nodes of the graph, and the sampler's settings; n_walks is 1 for powers.
     info : graphrf.features.sample_info.SampleInfo
         These settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
@@ -85,7 +73,7 @@ class Features(SampledRows):
     """
 
     def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
-        r"""The feature matrix Phi of a kernel; Phi Phi^T estimates K.
+        """The feature matrix Phi of a kernel; Phi Phi^T estimates K.
 
         Parameters
         ----------
@@ -123,10 +111,9 @@ class Features(SampledRows):
         Cost: O(visits) time, nnz floats of memory; of cut powers once more for their bound.
 
         The error is estimated by exact products with two or twelve vectors in some 30 ms, or about as long as the
-        call itself. It is not estimated if that would take longer (long kernels, graphs of some 100,000 edges or
-        more), if the features come from a file or another process and do not hold their graph, or if graphrf
-        itself calls this method. A diagonal above twice (sum_k |f_k|)^2, the most that an entry of K can be,
-        always warns.
+        call itself; not if that would take longer (long kernels, some 100,000 edges or more), if the features do
+        not hold their graph (from a file or another process), or if graphrf itself calls. A diagonal above twice
+        (sum_k |f_k|)^2, the most that an entry of K can be, always warns.
         """
         f = self.checked_modulation(kernel)
         phi = self.matrix_from_modulation(f, n_threads=n_threads)
@@ -143,34 +130,28 @@ class Features(SampledRows):
         .. math:: \frac{\| \Phi \Phi^\top - K_{SS} \|_F}{\| K_{SS} \|_F},
 
         where S is `nodes` and K the kernel itself, so that variance and truncation both count. Up to 32 nodes the
-        value is exact; for more it is estimated from products of both matrices with 32 vectors, 16 of them random.
+        value is exact; for more it is estimated from products of both matrices with 32 vectors, 16 of them random:
+        for 28 pairs of a graph and a kernel within 11 % of the true error with each of five seeds; a test allows
+        25 %.
+
+        Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace estimation", SOSA 2021, for
+        the trace of the squared error.
 
         Parameters
         ----------
         kernel : Kernel
-            See `matrix`.
+            See `matrix`, also for errors.
         seed : int in [0, 2^63)
             Seed of the random vectors. The same seed gives the same estimate.
         apply : callable, optional
-            apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph
-            of the features, which they hold as long as they stay in the process. Features from a file need
+            apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph of
+            the features. Features from a file or another process do not hold it, and need
             `functools.partial(graphrf.apply_kernel, graph)`.
-
-        Returns
-        -------
-        float, at least 0. For 28 pairs of a graph and a kernel it was within 11 % of the true error with each of
-        five seeds; a test allows 25 %.
-
-        Raises
-        ------
-        TypeError, ValueError
-            See `matrix`; also if the features do not contain their graph and `apply` is not given.
 
         Notes
         -----
         Cost: 32 products with K by the series (`apply_kernel`, tolerance 1e-6), 64 with Phi, and its matrix;
-        memory for some 100 N numbers. Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace
-        estimation", SOSA 2021, for the trace of the squared error.
+        memory for some 100 N numbers.
 
         Examples
         --------
@@ -202,19 +183,19 @@ class Features(SampledRows):
     def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
 
+        It has the numbers, errors and warnings of `matrix`. Features on a device compute it there; its index
+        tensors are then those of the record, and must not be written to. With `CutPowers`, the bound that decides
+        on a warning needs the host's copy of the record.
+
         Parameters
         ----------
         kernel : Kernel
-            See `matrix`, which raises the same errors and warnings.
         device : str or torch.device, optional
             Default: the device of the features.
 
         Returns
         -------
         Tensor, shape (n, N), of the features' dtype
-            The numbers of `matrix`. Features on a device compute it there; its index tensors are then those of the
-            record, and must not be written to. With `CutPowers`, the bound that decides on a warning needs the
-            host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = self.checked_modulation(kernel)
@@ -239,7 +220,7 @@ class Features(SampledRows):
         cols: Any = None,
         other: Features | None = None,
     ) -> np.ndarray:
-        r"""An estimate of the Gram matrix K[rows, cols], dense.
+        """An estimate of the Gram matrix K[rows, cols], dense.
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, and unbiased off the diagonal up to
         `truncation_error`. Its diagonal is too large by the features' variance: 14 to 20 % of K_ii with 8 walks
@@ -269,10 +250,6 @@ class Features(SampledRows):
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
             As `matrix`, of the error of all rows; with `other`, not of the error.
-
-        Notes
-        -----
-        Cost: the matrices of these rows, their sparse product (a few rows of it at a time), and the dense result.
         """
         right_features = self if other is None else other
         if other is not None:
@@ -299,7 +276,7 @@ class Features(SampledRows):
         return dense_product(left, right)
 
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> Features:
-        r"""The features of these nodes on an edited graph, bit for bit those that sampling there would give.
+        """The features of these nodes on an edited graph, bit for bit those that sampling there would give.
 
         Random numbers belong to (seed, source, step, walk or node), so a walk changes only if it met a node whose
         edges changed. Only the rows of these walks are drawn again, with the same sampler and seed.
@@ -309,7 +286,7 @@ class Features(SampledRows):
         graph : Graph
             The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
         n_threads : int, optional
-            Number of threads. Default: the cores that the process may use. The result does not depend on it.
+            As for `matrix`.
 
         Returns
         -------
@@ -319,8 +296,9 @@ class Features(SampledRows):
         Raises
         ------
         TypeError, ValueError
-            If the features come from a file or another process and do not hold their graph; if another sampler
-            than `RandomWalks` drew them (see Notes); if they are on a device, or the nodes differ.
+            If the features come from a file or another process and do not hold their graph; if they are on a
+            device, or the nodes differ; if powers drew them, whose order of sums and draws may change by an edge
+            anywhere.
         MemoryError
             If a second record does not fit.
 
@@ -333,17 +311,13 @@ class Features(SampledRows):
         then use their random bits differently); if `AutoLengths` chooses other lengths for the new graph; and, for
         the combinatorial Laplacian, if the largest degree changes, and with it every probability of staying.
 
-        *Powers are refused.* `CompressedPowers`, `CutPowers` and `ExactPowers` process nodes in reverse
-        Cuthill-McKee order, which an edge anywhere may change, and with it the order of sums and the draws.
-
         Examples
         --------
         >>> import numpy as np, graphrf as grf
         >>> ring = np.arange(1000)
         >>> before = grf.from_edges(ring, (ring + 1) % 1000)
         >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
-        >>> features = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0)
-        >>> updated = features.updated(after)
+        >>> updated = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0).updated(after)
         >>> resampled = grf.sample_features(after, grf.RandomWalks(n_walks=8), seed=0)
         >>> kernel = grf.Diffusion(lengthscale=1.0)
         >>> bool((updated.matrix(kernel) != resampled.matrix(kernel)).nnz == 0)
@@ -361,9 +335,9 @@ class Features(SampledRows):
     def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
 
-        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau above the largest length L, and
-        K = F F^T by tau (2 A - tau). `CutPowers` also drop a part Delta of F_L = Phi + Delta, which adds at most
-        2 A_L |Delta|_2, where A_L = A - tau and
+        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, K = F F^T is off by at most tau (2 A - tau) above the
+        largest length L. `CutPowers` also drop a part Delta of F_L = Phi + Delta, which adds at most 2 A_L
+        |Delta|_2, where A_L = A - tau and
 
         .. math:: \|\Delta\|_2 \le \min\Big(
                   \big(\sum_i \delta_i^2\big)^{1/2}, \; \big(\max_i r_i \, \max_v c_v\big)^{1/2} \Big).
@@ -376,13 +350,9 @@ class Features(SampledRows):
                   c_v = A_L - \sum_{i, k} |f_k| \, c_{ivk} \frac{d_i}{d_v}.
 
         If not all nodes are rows, the missing rows count as cut in c_v. Rounding to float32 is included only for
-        rows that are cut.
+        rows that are cut. Cost: O(n + L); of cut powers that of `matrix`.
 
-        Notes
-        -----
-        Cost: O(n + L); of cut powers that of `matrix`. Source of the test: J. Schur, "Bemerkungen zur Theorie der
-        beschränkten Bilinearformen mit unendlich vielen Veränderlichen", Journal für die reine und angewandte
-        Mathematik 140 (1911).
+        Source of the test: J. Schur, Journal für die reine und angewandte Mathematik 140 (1911).
 
         Examples
         --------

@@ -44,10 +44,6 @@ class FeatureFolder:
     `shared-KEY.npz` holds degrees, survival and, unless they are all nodes of the graph, the nodes;
     `rows-000000.npz` and so on hold the blocks. Every file has the key, a checksum of the record. The record is
     written before the blocks, so that missing blocks can be drawn later.
-
-    Parameters
-    ----------
-    path : path
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

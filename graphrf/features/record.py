@@ -18,12 +18,10 @@ class Record:
 
     Attributes
     ----------
-    indptr : ndarray of int32 or int64, shape (n + 1,)
-        Start of each row's entries.
-    indices : ndarray of the same type, shape (entries,)
+    indptr, visit_ptr : ndarray of int32 or int64, shape (n + 1,)
+        Starts of each row's entries and visits.
+    indices : ndarray of the type of indptr, shape (entries,)
         The nodes reached, ascending within a row.
-    visit_ptr : ndarray of int32 or int64, shape (n + 1,)
-        Start of each row's visits.
     visits_per_entry : ndarray of uint16, shape (entries,)
     steps : ndarray of uint16, shape (visits,)
         Ascending within an entry.

@@ -40,7 +40,6 @@ class SampleInfo:
     n_walks : int
         m, by which counts are divided; 1 for powers.
     laplacian : str
-        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
     scale : float
         The graph's scale of that Laplacian.
     complete : bool

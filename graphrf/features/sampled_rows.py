@@ -75,19 +75,9 @@ class SampledRows(SampleProperties):
     def to(self, device: str | torch.device) -> Self:
         """The same features with their record on a device; the features themselves if it is there already.
 
-        Parameters
-        ----------
-        device : str or torch.device
-            "cpu" stands for the host: arrays of numpy.
-
-        Raises
-        ------
-        ImportError, ValueError
-            If torch is missing, or knows no such device.
-
-        Notes
-        -----
-        Cost: `nbytes` are copied, and take as much memory there. 16-bit integers are kept as their bits in int16.
+        "cpu" stands for the host, with arrays of numpy. `nbytes` are copied, and take as much memory there; 16-bit
+        integers are kept as their bits in int16. ImportError or ValueError if torch is missing, or knows no such
+        device.
 
         Examples
         --------

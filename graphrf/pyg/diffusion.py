@@ -1,17 +1,14 @@
-r"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities.
+"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities.
 
-Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`: call it, put it into `Compose`, or
-pass it to a dataset as `transform` or `pre_transform`. None forms a dense N x N matrix, and graphs with isolated
-nodes, without edges or without nodes are allowed. Results lie on the device of `edge_index`. The same seed gives
-the same bits; `seed=None` draws one when the transform is created and keeps it, so that copies in the
-workers of a `DataLoader` agree.
+Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`. None forms a dense N x N matrix, and
+graphs with isolated nodes, without edges or without nodes are allowed. Results lie on the device of `edge_index`.
+The same seed gives the same bits; `seed=None` draws one when the transform is created and keeps it, so that copies
+in the workers of a `DataLoader` agree.
 
 Edges carry the attribute `weight` if the data have it: "edge_weight" may be missing, as in PyTorch Geometric,
 another name may not; None ignores weights. Repeated edges are treated as by `graphrf.load_graph`.
-A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`; transform graphs before
-batching them if you need them one by one.
-
-Needs the extra `pyg`: pip install 'graphrf[pyg]'.
+A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`: transform graphs before
+batching them.
 """
 
 from __future__ import annotations
@@ -44,6 +41,9 @@ class GRFDiffusion(BaseTransform):
     `RegularizedLaplacian(((1 - p) / p) ** 0.5, 1)`, and its heat kernel with time t is `Diffusion((2 * t) **
     0.5)`, both after `torch_geometric.transforms.AddSelfLoops()`, which GDC applies by itself.
 
+    Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
+    the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.
+
     Parameters
     ----------
     kernel : Kernel
@@ -60,9 +60,9 @@ class GRFDiffusion(BaseTransform):
         and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: pass it
         to `GCNConv(normalize=False)` in place of its own normalised adjacency.
 
-        "row": the random-walk form D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead (the entries
-        that a walk finds most often), and the weights of the edges into every node sum to 1: weighted means over
-        neighbours, as in PPRGo. GDC, where the target is the second index, calls it "col".
+        "row": the random-walk form D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead, and the
+        weights of the edges into every node sum to 1: weighted means over neighbours, as in PPRGo. GDC, where the
+        target is the second index, calls it "col".
 
         "none": the estimates of K_ij. The only choice for kernels whose series has negative terms, such as
         `InverseCosine`; entries are then kept by size.
@@ -88,13 +88,9 @@ class GRFDiffusion(BaseTransform):
     Notes
     -----
     An isolated node gets a loop: W_ii = 1 there. `edge_index[0]` is the source and column j, `edge_index[1]` the
-    target and row i; edges are sorted by source, then target.
-
-    Cost: of the default at most 8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds per node;
-    memory of the result, 20 bytes per edge, twice over, and of the powers of 16,384 nodes for each thread.
-
-    Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
-    the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.
+    target and row i; edges are sorted by source, then target. Cost of the default: at most
+    8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds per node; memory of the result, 20 bytes
+    per edge, twice over, and of the powers of 16,384 nodes for each thread.
 
     Examples
     --------
@@ -147,10 +143,13 @@ class PersonalizedPageRank(BaseTransform):
     This is PPRGo's matrix; `torch_geometric.transforms.GDC(exact=False)` computes it without weights and keeps
     all scores above a threshold.
 
+    Source: Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020, Sec. 3;
+    pushing: Andersen, Chung and Lang, FOCS 2006.
+
     Parameters
     ----------
-    k : int
-        Number of entries kept in each row, at least 1. The node itself counts like any other.
+    k, weight, attr_name
+        As for `GRFDiffusion`.
     p_halt : float in (0, 1)
         p, GDC's alpha.
     max_residual : float > 0
@@ -159,14 +158,11 @@ class PersonalizedPageRank(BaseTransform):
     normalization : {"row", "sym", "none"}
         How the cut rows are scaled. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
-    weight, attr_name
-        See `GRFDiffusion`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data; for directed edges with "sym"; if `edge_index` is
-        to be replaced while other attributes belong to the old edges.
+        As `GRFDiffusion`; directed edges only with "sym".
 
     Notes
     -----
@@ -174,9 +170,6 @@ class PersonalizedPageRank(BaseTransform):
     paper aggregates from what it cites. From a node without out-edges a walk jumps back to its start.
 
     Cost: at most 1 / (p max_residual) edges read per node; memory of the result, 20 bytes per edge, twice over.
-
-    Source: Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020, Sec. 3;
-    pushing: Andersen, Chung and Lang, FOCS 2006.
 
     Examples
     --------

@@ -38,12 +38,9 @@ _ROUNDING = 1e-9
 def kernel_diffusion(
     graph: Graph, kernel: Kernel, k: int, sampler: Sampler | None, normalization: str, seed: int
 ) -> sp.csr_array:
-    r"""The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
+    """The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
 
-    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows of K itself:
-
-    .. math:: \phi(i) = \sum_r \alpha_r x_r, \quad E[x_r] = W^r e_i, \quad E[\phi(i)] = K e_i.
-
+    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows of K itself.
     "row" takes them times sqrt(d_v / d_i), sum_r alpha_r P^r, whose rows have one sum. See `scaled`.
     """
     scale = kernel.check_graph(graph)

@@ -45,9 +45,8 @@ class ErrorChoice:
     Attributes
     ----------
     sampler : Sampler
-        The sampler: `sample_features(graph, sampler, seed=...)` draws the same features again.
+        `sample_features(graph, sampler, seed=...)` draws the same features again.
     kernel : Kernel
-        The kernel whose error it is.
     error : float
         The target error.
     predicted : float

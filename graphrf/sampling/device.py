@@ -41,13 +41,8 @@ class _Maker(Protocol):
 class OnDevice:
     """A prepared sampler whose blocks torch makes on a device; other attributes are those of the sampler.
 
-    Blocks are numpy arrays if the device is the CPU, and tensors on any other.
-
-    Parameters
-    ----------
-    prepared : PreparedSampler
-        `PreparedWalks` or `PreparedPowers`; TypeError for another sampler.
-    device : torch.device
+    Blocks are numpy arrays if the device is the CPU, and tensors on any other. TypeError for samplers that are not
+    `PreparedWalks` or `PreparedPowers`.
     """
 
     def __init__(self, prepared: PreparedSampler, device: torch.device) -> None:

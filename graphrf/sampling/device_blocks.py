@@ -36,14 +36,7 @@ class DeviceBlock(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Packing of row, node and step into an int64, so that these keys sort as (row, node, step) do.
-
-    Attributes
-    ----------
-    n_nodes : int
-    max_step : int
-        The largest step.
-    """
+    """Packing of row, node and step, at most `max_step`, into an int64, so that keys sort as (row, node, step)."""
 
     n_nodes: int
     max_step: int

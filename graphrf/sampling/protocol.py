@@ -53,16 +53,15 @@ class PreparedSampler(ABC):
     .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks}.
 
     For walks, c_ivk counts those that stand on v after k steps; for powers it is the probability of that, with m =
-    S(k) = 1. d = `degrees`, all > 0, for the normalised Laplacian; for the combinatorial one W itself holds the
-    probabilities, and `degrees` is None. Rows of different sources must be independent for features to be unbiased
-    off the diagonal.
+    S(k) = 1. For the combinatorial Laplacian W itself holds the probabilities, and there are no d. Rows of
+    different sources must be independent for features to be unbiased off the diagonal.
 
     Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
     defaults; sizes, from which memory is predicted, are estimated from a few rows.
+
     Parameters
     ----------
     sampler : Sampler
-        The settings.
     graph : Graph
         Undirected.
     seed : int
@@ -121,11 +120,8 @@ class PreparedSampler(ABC):
     ...             found.append(np.stack([np.full(at.size, row), at, np.full(at.size, k)]))
     ...         return np.concatenate(found, axis=1)
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
-    >>> kernel = grf.Diffusion(lengthscale=1.0)
     >>> sampler = PlainWalks(n_walks=200, survival=grf.sampling.Survival.geometric(0.2))
-    >>> gram = grf.sample_features(graph, sampler, seed=0).gram(kernel)
-    >>> exact = kernel.dense(graph)
-    >>> bool(np.linalg.norm(gram - exact) < 0.1 * np.linalg.norm(exact))
+    >>> grf.sample_features(graph, sampler, seed=0).relative_error(grf.Diffusion(lengthscale=1.0)) < 0.1
     True
     """
 

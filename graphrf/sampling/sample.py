@@ -51,13 +51,10 @@ def sample_features(
 ) -> Features:
     r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's Laplacian.
 
-    Random walks record their visits, powers of the walk matrix their values:
+    Random walks record their visits, powers of the walk matrix their values. The modulation f enters later
+    (`Features.matrix`), so one sample serves all kernels and hyperparameters. Rows phi(i) have
 
-    .. math:: \phi(i) = \frac1m \sum_{j=1}^m \sum_{k \le l_j} \frac{f_k}{S(k)}
-              \sqrt{\frac{d_i}{d_{x_k}}}\, e_{x_k} \quad\text{or}\quad \phi(i) = \sum_k f_k x_k,
-              \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
-
-    The modulation f enters later (`Features.matrix`), so one sample serves all kernels and hyperparameters.
+    .. math:: E[\phi(i)] = F_{i \cdot}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
 
     Parameters
     ----------
@@ -70,19 +67,18 @@ def sample_features(
     kernel : Kernel, optional
         With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional
-        Instead of `sampler`: the target relative error |Phi Phi^T - K|_F / |K|_F of `kernel` over `nodes`. Among
-        exact, cut and compressed powers and random walks of any size, the sampler that is predicted to reach it
-        with the fewest non-zeros is used (see Notes); the error of the sample is measured
-        (`Features.relative_error`), and a larger sample is drawn if it exceeds the target. `Features.sampler` and
-        `Features.choice` give the sampler, and the predicted and measured error.
+        Instead of `sampler`: the target relative error |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is
+        predicted to reach it with the fewest non-zeros is used, and a larger sample drawn if the measured error
+        exceeds it (`Features.sampler`, `Features.choice`).
     nodes : array_like of int positions or str names, optional
         The nodes to sample, in the order of the rows. Default: all.
     seed : int in [0, 2^63), optional
         None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
         same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU, or torch on `device`, which needs the extra `gp` and gives the same result
-        (see Notes). Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU, or torch on `device` (extra `gp`). Counts of walks are bit for bit the same with
+        both; so are powers on the CPU. Elsewhere these agree up to rounding, which rarely changes a random choice
+        between nodes. Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
         Device for torch, such as "cuda"; it must support float64. The features stay there (`Features.device`).
     n_threads : int, optional
@@ -91,12 +87,11 @@ def sample_features(
         Type of the matrices made from the features.
     path : path of a folder, optional
         Every block of rows is written there atomically as soon as it is drawn. A call with the same arguments
-        continues where an earlier one ended, even if that was killed; existing blocks are not drawn again. The
-        result is bit for bit the same as without `path`. `load_features` opens the folder without the graph;
-        `graphrf.distributed.sample_features` and `load_features` accept it too.
+        continues where an earlier one ended, even if that was killed; processes that run at once share the work.
+        The result is bit for bit the same as without `path`. `load_features` opens the folder without the graph.
     memory_limit : int, optional
         Maximum number of bytes for the result and the current blocks, in addition to the graph and the arrays
-        that the sampler derives from it (see Notes). Default: the memory available on the machine or device.
+        that the sampler derives from it. Default: the memory available on the machine or device.
     progress : bool
         Show a progress bar on standard error.
 
@@ -113,31 +108,20 @@ def sample_features(
         `kernel`, or with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
     OSError
         If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
-    ImportError
-        If torch is needed and not installed.
     MemoryError
-        If `memory_limit` would be exceeded: the message states how much is needed and what to reduce. It is raised
-        before more than the sampler's arrays and one block of rows is allocated.
+        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is allocated: the
+        message states how much is needed and what to reduce.
 
     Notes
     -----
-    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory: 4 bytes for each distinct
-    (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per source.
+    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory, and bytes of a folder: 4 for
+    each distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 per
+    source. Arrays derived from the graph: for walks 8 bytes per entry of the adjacency if weights differ, and a
+    copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for powers about 30, and 60
+    temporarily.
 
-    Counts of walks are bit for bit the same with both engines. Values of powers are the same on the CPU; elsewhere
-    they agree up to rounding, which in rare cases changes a random choice between nodes.
-
-    The arrays that samplers derive from the graph are allocated first: for random walks 8 bytes per entry of the
-    adjacency if weights differ, and a copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for
-    powers about 30, and 60 temporarily.
-
-    *A target error.* At most 256 pilot rows are drawn with some dozens of samplers and compared with the same rows
-    of F (`graphrf.sampling.by_error`). This takes some seconds, and memory for at most some 100 million numbers.
-    Exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
-
-    A folder takes as many bytes on disk as the record in memory; a block takes about 128 MiB, or 32 bytes per node
-    of the graph if that is more, and less for small features. If a process is killed, only its current block is
-    lost. Memory: the record and two blocks. Processes that sample into the same folder at once share the work.
+    A target `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers. Exact and
+    cut powers are omitted if all rows would take more than 2e10 multiply-adds.
 
     Examples
     --------
@@ -146,25 +130,9 @@ def sample_features(
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
-
-    With a target error instead of a sampler:
-
-    >>> kernel = grf.Diffusion(lengthscale=3.0)
-    >>> features = grf.sample_features(graph, kernel=kernel, error=0.1, seed=0)
-    >>> features.sampler
-    CutPowers(budget=22, max_length=6, laplacian='normalized')
-    >>> features.choice.measured <= 0.1
-    True
-
-    With a folder, the second call draws nothing:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
-    ...     again = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
-    ...     alone = grf.features.load_features(folder)
-    >>> first.seed == again.seed == alone.seed
-    True
+    >>> features = grf.sample_features(graph, kernel=grf.Diffusion(lengthscale=3.0), error=0.1, seed=0)
+    >>> features.sampler, features.choice.measured <= 0.1
+    (CutPowers(budget=22, max_length=6, laplacian='normalized'), True)
     """
     if error is not None:
         error = checked_error(error, kernel, sampler, path)

@@ -1,9 +1,8 @@
 """One compressed step of many rows at once in torch, with the results of `compression.py`, entry for entry.
 
-Vectors keep the order of the loops, since systematic sampling depends on it. Sums are over segments after a stable
-sort, in the order of the loops, so values have the same bits. The running sums of systematic sampling go along the
-rows of a padded matrix: the CPU adds them in order too, other devices may not, so that a point within rounding of
-the end of an entry may pick its neighbour there.
+Vectors keep the order of the loops, since systematic sampling depends on it, and sums are over segments in that
+order, so values have the same bits. The running sums of systematic sampling go along the rows of a padded matrix:
+devices other than the CPU may add them in another order, so that a pick may differ by rounding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
 
-One pass over a block of sources, without the interpreter lock. While powers are computed, nodes are numbered in
-another order (see `relabelled`), in which near nodes are neighbours for systematic sampling; the record has their
-original numbers.
+While powers are computed, nodes are numbered in another order (see `relabelled`), in which near nodes are
+neighbours for systematic sampling; the record has their original numbers.
 """
 
 from __future__ import annotations
@@ -122,27 +121,13 @@ def power_block(  # type: ignore[no-untyped-def]
 ):
     """The powers W^k e_i of every source, as a record by (node, step).
 
-    Parameters
-    ----------
-    matrix : Matrix, from `relabelled`
-    scratch : Scratch, all zeros, as they are again at the end
-    sources : int64, shape (n,)
-    budgets : int64, shape (max_length + 1,), entries of each compressed x_k
-    picks : int, edges that a product reads for every entry of the budget; 0 for all
-    keep : int, nodes of the finished row that are kept: those with the largest sum_k (W^k)_iv
-    key : uint64, the seed
-    capacity : int, initial room for values; buffers grow if necessary
+    Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of them, 0 for all.
+    `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv. `scratch` is all zeros, as at
+    the end; `capacity` is the initial room for values, which grows.
 
-    Returns
-    -------
-    entries_per_row, values_per_row : int64, shape (n,)
-    work : int64, shape (n,), multiply-adds
-    dropped : float32, shape (n, max_length + 1), norms of the dropped part of each x_k; no rows if none is dropped
-    found : uint32, the nodes of each row, ascending within it
-    per_entry : uint16, number of (step, value) pairs of each of them
-    steps, counts : uint16, float32, those pairs, steps ascending; a value is (W^k)_iv sqrt(d_v / d_i), the
-        probability of a walk
-    n_entries, n_values : int, used elements of these buffers
+    Returns sizes of rows, their multiply-adds, norms of the dropped part of each x_k (no rows if none is
+    dropped), the buffers of the record, and the used sizes of these. A value is (W^k)_iv sqrt(d_v / d_i), the
+    probability of a walk.
     """
     level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
     dense, tally, low, middle, top = scratch

@@ -1,13 +1,11 @@
 """The compiled steps of the walks of several sources that advance together, and the visits that they record.
 
 Reading a graph larger than the caches takes far longer than the work of a step, but dozens of reads can overlap.
-So the walks of a batch of sources advance one step at a time, by loops that do one kind of work for all of them:
-random bits (which compile to vector instructions), the edges they choose, the nodes these lead to. No loop
-branches on data, since a mispredicted branch would stop the reads in flight.
+So the walks of a batch of sources advance one step at a time, by loops that do one kind of work for all of them
+and do not branch on data, since a mispredicted branch would stop the reads in flight.
 
 A visit is a word of 64 bits: number of the source in the batch | node | step | count, with the widths of
-`WordLayout`, so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks, so
-that 64 bits suffice for any visit.
+`WordLayout`, so that sorting words sorts the record.
 """
 
 from __future__ import annotations

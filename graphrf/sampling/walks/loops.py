@@ -1,8 +1,6 @@
 """The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of visits.
 
-Functions on plain arrays, one pass over a block of sources each, without the interpreter lock, so that threads run
-blocks side by side. The walks of several sources advance together (`batches.py`), so that their reads overlap in
-the memory system; no walk is stored.
+The walks of several sources advance together (`batches.py`); no walk is stored.
 """
 
 from __future__ import annotations
@@ -108,24 +106,9 @@ def walk_block(  # type: ignore[no-untyped-def]
 ):
     """The visits of all walks from each of `sources`, merged by (node, step).
 
-    Parameters
-    ----------
-    indptr, indices : int arrays of the CSR walk adjacency
-    cumulative : float64, running share of each row's weights, or empty if unweighted
-    sources : int64, shape (n,)
-    rule, survival, permutations : the distribution of lengths
-    stratified : bool, whether directions are stratified
-    key : uint64, the seed
-    desk : `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all
-    capacity : int, initial room for visits; buffers grow if necessary
-
-    Returns
-    -------
-    entries_per_row, visits_per_row : int64, shape (n,)
-    nodes : uint32, the distinct nodes visited from each source, ascending within a row
-    visits_per_entry : uint16, number of (step, count) pairs of each of them
-    steps, counts : uint16, those pairs, steps ascending
-    n_entries, n_visits : int, used elements of these buffers
+    `desk` is `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all;
+    `capacity` the initial room for visits, which grows. Returns the arrays of a `Block`, whose entries and visits
+    are the first elements of buffers, and the used sizes of these.
     """
     n_rows = sources.size
     n_nodes = indptr.size - 1

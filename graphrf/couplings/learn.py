@@ -215,7 +215,7 @@ def _match_spectra(
         permutations = solve_multiway(spectra, weights, n_walkers, rng=rng)
         after = multiway_cost(spectra, weights, permutations)
         return _Found(permutations, independent_cost(spectra, weights, n_walkers), after)
-    linear = _match_linear(spectral_cost(spectra, weights))
+    linear = _match_linear(spectral_cost(spectra, spectra, weights))
     if solver == "linear":
         return linear
     cost = spectral_form(spectra, weights)

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf._base import checks
-from graphrf.couplings.linear import fourth_powers, solve_linear
+from graphrf.couplings.linear import solve_linear, spectral_cost
 
 # A smaller relative gain is rounding: sweeping for it might never end.
 _LEAST_GAIN = 1e-12
@@ -47,13 +46,10 @@ def solve_multiway(
     >>> multiway_cost(spectra, weights, permutations)    # every sum is 0 + 1 + 2
     243.0
     """
-    n_walkers = checks.integer("n_walkers", n_walkers, low=2)
-    restarts = checks.integer("restarts", restarts, low=0) if n_walkers > 2 else 0
-    order = spectra.shape[0]
     tiles = _greedy(spectra, weights, n_walkers)
     least = _descend(tiles, spectra, weights)
-    for _ in range(restarts):
-        other = np.stack([rng.permutation(order) for _ in range(n_walkers)])
+    for _ in range(restarts if n_walkers > 2 else 0):
+        other = np.stack([rng.permutation(spectra.shape[0]) for _ in range(n_walkers)])
         cost = _descend(other, spectra, weights)
         if cost < least:
             tiles, least = other, cost
@@ -71,7 +67,7 @@ def _greedy(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> np.ndar
     tiles = np.tile(np.arange(spectra.shape[0]), (n_walkers, 1))
     sums = spectra.copy()
     for walker in range(1, n_walkers):
-        tiles[walker] = solve_linear(fourth_powers(sums, spectra, weights))
+        tiles[walker] = solve_linear(spectral_cost(sums, spectra, weights))
         sums += spectra[tiles[walker]]
     return tiles
 
@@ -85,7 +81,7 @@ def _descend(tiles: np.ndarray, spectra: np.ndarray, weights: np.ndarray) -> flo
         improved = False
         for walker in range(tiles.shape[0]):
             others = sums - spectra[tiles[walker]]
-            matched = solve_linear(fourth_powers(others, spectra, weights))
+            matched = solve_linear(spectral_cost(others, spectra, weights))
             new_sums = others + spectra[matched]
             new_cost = _cost(new_sums, weights)
             if new_cost < cost * (1 - _LEAST_GAIN):

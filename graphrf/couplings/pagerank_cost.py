@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks
 from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.walks.lengths import Survival
@@ -45,7 +44,6 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
            [0. , 2.5]])
     """
     require_graph(graph)
-    order = checks.integer("order", order, low=1)
     probability = -np.diff(tile_survival(survival, order), append=0.0)
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency

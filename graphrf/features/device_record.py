@@ -120,7 +120,7 @@ class DeviceRecord:
         if not isinstance(rows, Tensor):
             rows = torch.from_numpy(np.array(rows, dtype=np.int64))
         rows = rows.to(self.device)
-        indptr, visit_ptr = _joined(self.indptr, rows), _joined(self.visit_ptr, rows)
+        indptr, visit_ptr = starts_of(self.indptr.diff()[rows]), starts_of(self.visit_ptr.diff()[rows])
         n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
         # repeated rows may have more entries than the type of the whole record can count
         kind = torch.int64 if n_entries > _MOST_SHORT else self.indices.dtype
@@ -207,11 +207,11 @@ def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
     return torch.arange(n_rows, device=device)[rows]
 
 
-def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
-    """Row pointer of the selected rows, concatenated, int64."""
-    joined = torch.zeros(rows.numel() + 1, dtype=torch.int64, device=pointer.device)
-    joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
-    return joined
+def starts_of(sizes: Tensor) -> Tensor:
+    """Start of each segment of these sizes, and the end of the last, int64."""
+    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=starts[1:])
+    return starts
 
 
 def _places(pointer: Tensor, members: Tensor, joined: Tensor, rows: slice, span: slice) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.rows import within
 
 # Largest number in int32.
 _MOST_SHORT = 2**31 - 1
@@ -52,10 +53,8 @@ def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     The pointer has the type of `pointer`, or int64 if that cannot count the entries, since rows may repeat.
     """
     sizes = np.diff(pointer)[rows].astype(np.int64)
-    ends = np.cumsum(sizes)
-    within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
-    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
-    joined = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within(sizes)
+    joined = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     return entries, joined if joined[-1] > _MOST_SHORT else joined.astype(pointer.dtype)
 
 

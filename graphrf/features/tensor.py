@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from graphrf._base.memory import require_memory
-from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord
+from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, starts_of
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 
 if TYPE_CHECKING:
-    from graphrf.features.device_record import DeviceRecord, RecordPart
+    from graphrf.features.device_record import RecordPart
 
 # Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of warnings belong
 # to the process and are not safe to change in threads, so they are not changed at every tensor.
@@ -105,8 +105,7 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
     Rows ascend within a column. Each part's entries are sorted stably by column and go to the next free places.
     """
     kind = record.indices.dtype
-    pointer = torch.zeros(n_nodes + 1, dtype=torch.int64, device=record.device)
-    pointer[1:] = torch.cumsum(torch.bincount(record.indices, minlength=n_nodes), 0)
+    pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
     rows, order = torch.empty_like(record.indices), torch.empty_like(record.indices)
     for part in record.parts(visits_at_once):

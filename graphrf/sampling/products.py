@@ -153,7 +153,8 @@ class ProductFeatures:
         TypeError, ValueError
             If the kernel is none, has no such root in closed form, or belongs to the other Laplacian.
         """
-        return self._matrices(kernel)
+        root = require_kernel(kernel).root(self.n_factors)
+        return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
     def matrix(self, kernel: Kernel) -> sp.csr_array:
         """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
@@ -161,7 +162,7 @@ class ProductFeatures:
         It may have up to n N non-zeros; `apply` and `apply_t` do not need it. Raises and warns as `matrices`, and
         warns of a large error of B B^T as `Features.matrix` does.
         """
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         product = _multiplied(matrices)
         if called_from_outside():
             self._watch_error(kernel, matrices, self.nodes, product)
@@ -176,7 +177,7 @@ class ProductFeatures:
             if origin is None:
                 raise error.no_graph()
             apply = origin.apply
-        return error.measured(self._rows(self._matrices(kernel)), kernel, apply, seed=checks.seed(seed))
+        return error.measured(self._rows(self.matrices(kernel)), kernel, apply, seed=checks.seed(seed))
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
@@ -185,7 +186,7 @@ class ProductFeatures:
         column. The type follows from the features' and x's.
         """
         x = checks.finite("x", checks.columns("x", x, self.n_nodes))
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
     def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
@@ -193,7 +194,7 @@ class ProductFeatures:
         y = checks.finite("y", checks.columns("y", y, self.shape[0]))
         shape = (self.n_nodes, *y.shape[1:])
         require_memory(8.0 * math.prod(shape), f"a product of shape {shape}", "pass fewer columns at a time")
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor.T @ product, matrices, y))
 
     def gram(
@@ -239,22 +240,17 @@ class ProductFeatures:
             f"a dense Gram matrix of shape {shape}",
             "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
         )
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         left = _multiplied(matrices, left_rows)
         if other is None and called_from_outside():
             self._watch_error(kernel, matrices, self.nodes[left_rows], left)
         if other is None and np.array_equal(left_rows, right_rows):
             return _dense_product(left, left)
         if other is not None:
-            matrices = other._matrices(kernel)
+            matrices = other.matrices(kernel)
         return _dense_product(left, _multiplied(matrices, right_rows))
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
-        """The factors' matrices."""
-        root = require_kernel(kernel).root(self.n_factors)
-        return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
     def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.MeasuredRows:
         """The rows of B, by products with B B^T."""

@@ -141,72 +141,6 @@ def sample_features(
             "error",
             "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
         )
-    task, folder = _checked(
-        graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
-        path=path, memory_limit=memory_limit, progress=progress,
-    )  # fmt: skip
-    if error is not None:
-
-        def draw(chosen: Sampler) -> Features:
-            return _features(replace(task, sampler=chosen), None, any_seed=False)
-
-        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
-    return _features(task, folder, any_seed=seed is None)
-
-
-def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
-    """The features of a task, in memory, on a device or in a folder."""
-    origin = _origin(task)
-    if folder is not None:
-        return sample_to_folder(task, folder, origin, any_seed=any_seed)
-    on_host = task.place is None or task.place.type == "cpu"
-    return Features(task.info, task.sources, in_memory(task) if on_host else on_device(task), origin)
-
-
-def _origin(task: SamplingTask) -> Origin:
-    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
-    follow = partial(_updated, replace(task))  # without cached properties
-    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
-
-
-def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
-    """See `Features.updated`."""
-    after, record = updated_record(task, features, graph, n_threads)
-    return Features(after.info, features.nodes, record, _origin(after))
-
-
-def in_memory(task: SamplingTask) -> Record:
-    """The record of a task on the host."""
-    task.require_room(task.expected, task.working_bytes)
-    return task.draw_into(
-        RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
-    )
-
-
-def on_device(task: SamplingTask) -> DeviceRecord:
-    """The record of a task on the device where it is drawn."""
-    from graphrf.sampling.device import DeviceRecordBuilder
-
-    builder = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
-    task.require_room(builder.room, task.working_bytes)
-    return task.draw_into(builder)
-
-
-def _checked(
-    graph: Graph,
-    sampler: Sampler | None,
-    *,
-    nodes: Any,
-    seed: int | None,
-    engine: str | None,
-    device: str | torch.device,
-    n_threads: int | None,
-    dtype: Any,
-    path: str | os.PathLike[str] | None,
-    memory_limit: int | None,
-    progress: bool,
-) -> tuple[SamplingTask, FeatureFolder | None]:
-    """The task that arguments of `sample_features` describe, and its folder."""
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
@@ -222,11 +156,53 @@ def _checked(
             f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
             "`device` out, and move the features there (Features.to)",
         )
-    seed = checked_seed(seed, folder)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
-    task = SamplingTask(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
-    return task, folder
+    task = SamplingTask(
+        graph, sampler, sources, nodes is None, checked_seed(seed, folder), plain, place, threads, limit, progress
+    )
+    if error is not None:
+
+        def draw(chosen: Sampler) -> Features:
+            return _features(replace(task, sampler=chosen), None, any_seed=False)
+
+        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
+    return _features(task, folder, any_seed=seed is None)
+
+
+def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a task, in memory or in a folder."""
+    origin = _origin(task)
+    if folder is not None:
+        return sample_to_folder(task, folder, origin, any_seed=any_seed)
+    return Features(task.info, task.sources, _record(task), origin)
+
+
+def _record(task: SamplingTask) -> Record | DeviceRecord:
+    """The record of a task in memory, on the device where it is drawn."""
+    builder: Any
+    if task.place is None or task.place.type == "cpu":
+        task.require_room(task.expected, task.working_bytes)
+        builder = RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
+    else:
+        from graphrf.sampling.device import DeviceRecordBuilder
+
+        builder = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
+        task.require_room(builder.room, task.working_bytes)
+    record: Record | DeviceRecord = task.draw_into(builder)
+    return record
+
+
+def _origin(task: SamplingTask) -> Origin:
+    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
+    follow = partial(_updated, replace(task))  # without cached properties
+    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
+
+
+def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
+    """See `Features.updated`."""
+    after, record = updated_record(task, features, graph, n_threads)
+    return Features(after.info, features.nodes, record, _origin(after))
 
 
 def checked_seed(seed: int | None, folder: FeatureFolder | None) -> int:

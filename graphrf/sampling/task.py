@@ -102,11 +102,15 @@ class SamplingTask:
 
     @property
     def working_bytes(self) -> int:
-        """Memory beside the record during sampling."""
+        """Memory beside the record during sampling: scratch of each thread, and blocks in flight."""
         if self.place is not None:
             return int(self.prepared.working_bytes(self.block_rows))
         n_blocks = -(-self.sources.size // self.block_rows)
-        return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
+        # Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room
+        # that threads reserve for the next one do. Free memory of one thread is not available to others.
+        busy = min(self.threads, n_blocks)
+        scratch = busy * self.prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
+        return int(scratch + min(self.threads + 1, n_blocks) * self.expected_bytes // n_blocks)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
         """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, do not fit.
@@ -191,17 +195,6 @@ def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tup
     """Memory of the record of the expected size."""
     record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
     return record + sources.size * prepared.row_bytes
-
-
-def under_way(prepared: PreparedSampler, nbytes: int, n_blocks: int, threads: int) -> int:
-    """Memory beside a record of `nbytes` that grows by blocks: scratch of each thread, and blocks in flight.
-
-    Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room that
-    threads reserve for the next one do. Free memory of one thread is not available to others.
-    """
-    busy = min(threads, n_blocks)
-    scratch = busy * prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
-    return scratch + min(threads + 1, n_blocks) * nbytes // n_blocks
 
 
 def needed_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:

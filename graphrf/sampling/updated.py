@@ -155,15 +155,10 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         # scipy requires both index arrays to have one type.
         dtype = pointers["indptr"].dtype if part.name == "indices" else old.dtype
         made = arrays[part.name] = np.empty(int(pointers[pointer][-1]), dtype)
+        both = getattr(record, pointer), old, getattr(fresh, pointer), new, pointers[pointer], made
 
-        def run(
-            span: tuple[int, int],
-            a: np.ndarray = old,
-            b: np.ndarray = new,
-            c: np.ndarray = made,
-            name: str = pointer,
-        ) -> None:
-            _splice(*span, source, getattr(record, name), a, getattr(fresh, name), b, pointers[name], c)
+        def run(span: tuple[int, int], both: tuple[np.ndarray, ...] = both) -> None:
+            _splice(*span, source, *both)
 
         _in_parts(run, record, n_threads)
     return Record(**pointers, **arrays)

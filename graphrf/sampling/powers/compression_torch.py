@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphrf.features.device_record import starts_of
 from graphrf.sampling.device_blocks import Packing, run_lengths
 from graphrf.sampling.powers.prepared import Matrix
 from graphrf.sampling.walks.transitions_torch import search_rows
@@ -78,13 +79,6 @@ def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
     """The sum of each segment of `values`, in order."""
     # With two dimensions each sum is one thread's on GPUs too, which keeps the order.
     return torch.segment_reduce(values[:, None], "sum", lengths=sizes, axis=0, unsafe=True)[:, 0]
-
-
-def starts_of(sizes: Tensor) -> Tensor:
-    """Start of each segment of these sizes, and the end of the last."""
-    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
-    torch.cumsum(sizes, 0, out=starts[1:])
-    return starts
 
 
 def edges_of(x: Vectors, matrix: DeviceMatrix) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from graphrf.features.device_record import starts_of
 from graphrf.sampling.device_blocks import DeviceBlock, Packing, joined, merged, run_lengths, run_starts
 from graphrf.sampling.powers.compression_torch import (
     Vectors,
@@ -21,7 +22,6 @@ from graphrf.sampling.powers.compression_torch import (
     matrix_on_device,
     product,
     segment_sums,
-    starts_of,
 )
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.philox import Use

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy import optimize
+from scipy.linalg import toeplitz
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
@@ -155,7 +156,7 @@ class AutoLengths(AdaptiveLengths):
         gain = _per_step(f, endless.covariance)
         variance = float(gain.sum())
         if coupling == "independent":
-            return table(_per_step(f, _toeplitz(endless.returns)) / n_walks, variance)
+            return table(_per_step(f, toeplitz(endless.returns)) / n_walks, variance)
         first = table(gain, variance)
         gain[: first.table.size] = first.table * _per_step(
             f[: first.table.size], pilot(Stratified(first)).covariance
@@ -246,9 +247,3 @@ def _per_step(f: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """f_k^2 M_kk + 2 f_k sum_{l > k} f_l M_kl for every k."""
     products = f[:, None] * moments * f
     return np.asarray(np.diag(products) + 2 * np.triu(products, 1).sum(axis=1))
-
-
-def _toeplitz(returns: np.ndarray) -> np.ndarray:
-    """The matrix of entries returns[|k - l|]."""
-    steps = np.arange(returns.size)
-    return np.asarray(returns[np.abs(steps[:, None] - steps)])

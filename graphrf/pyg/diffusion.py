@@ -21,11 +21,10 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
-from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_edges
+from graphrf.kernels.kernel import Kernel
+from graphrf.pyg.data import EDGE_WEIGHT, check_settings, graph_of, undirected, with_edges
 from graphrf.pyg.operators import NORMALIZATIONS, kernel_diffusion, pagerank_diffusion
 from graphrf.sampling.protocol import Sampler
-from graphrf.sampling.sample import require_sampler
 
 
 @dataclass(frozen=True)
@@ -111,13 +110,9 @@ class GRFDiffusion(BaseTransform):
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_kernel(self.kernel)
         checks.integer("k", self.k, low=1)
-        if self.sampler is not None:
-            require_sampler(self.sampler)
         checks.choice("normalization", self.normalization, NORMALIZATIONS)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the diffusion instead of its edges, or in addition to them."""
@@ -193,7 +188,7 @@ class PersonalizedPageRank(BaseTransform):
         checks.number("p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False)
         checks.number("max_residual", self.max_residual, low=0, include_low=False)
         checks.choice("normalization", self.normalization, NORMALIZATIONS)
-        check_names(self)
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the scores in place of its edges, or beside them."""
@@ -204,6 +199,3 @@ class PersonalizedPageRank(BaseTransform):
             return with_edges(data, sp.csr_array((0, 0), dtype=np.float32), self.weight, self.attr_name)
         operator = pagerank_diffusion(graph, self.k, self.p_halt, self.max_residual, self.normalization)
         return with_edges(data, operator, self.weight, self.attr_name)
-
-
-# -- between PyTorch Geometric and graphs ----------------------------------------------------------------------

@@ -9,13 +9,13 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
-from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.apply import apply_root
-from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_node_attribute
+from graphrf.pyg.data import EDGE_WEIGHT, check_settings, graph_of, undirected, with_node_attribute
 from graphrf.pyg.returns import return_probabilities
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
-from graphrf.sampling.sample import require_sampler, sample_features
+from graphrf.sampling.sample import sample_features
 
 # Columns of random features that are made at once, and the error of the exact ones relative to the largest root.
 _COLUMNS, _TOLERANCE = 16, 1e-6
@@ -79,12 +79,8 @@ class AddRandomFeatures(BaseTransform):
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_kernel(self.kernel)
         checks.integer("dim", self.dim, low=1)
-        if self.sampler is not None:
-            require_sampler(self.sampler)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the features."""
@@ -169,21 +165,14 @@ class AddReturnProbabilities(BaseTransform):
     def __post_init__(self) -> None:
         checks.integer("walk_length", self.walk_length, low=1, high=1_000)
         checks.integer("budget", self.budget, low=1)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the probabilities."""
         graph = undirected(graph_of(data, self.weight))
         result = np.zeros((0, self.walk_length), np.float32)
         if graph is not None:
-            assert self.seed is not None
             sampler = CompressedPowers(self.budget, max_length=(self.walk_length + 1) // 2)
-            result = return_probabilities(graph, self.walk_length, sampler, _two_seeds(self.seed))
+            first, second = np.random.SeedSequence(self.seed).generate_state(2, np.uint64) >> np.uint64(1)
+            result = return_probabilities(graph, self.walk_length, sampler, (int(first), int(second)))
         return with_node_attribute(data, result, self.attr_name)
-
-
-def _two_seeds(seed: int) -> tuple[int, int]:
-    """Seeds of two independent records."""
-    words = np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
-    return int(words[0]), int(words[1])

@@ -7,14 +7,13 @@ torch = pytest.importorskip("torch")
 
 import graphrf as grf  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block  # noqa: E402
-from graphrf.sampling.powers import compression, compression_torch, powers_torch  # noqa: E402
+from graphrf.sampling.powers import compression_torch, powers_torch  # noqa: E402
 from graphrf.sampling.powers.powers_torch import DevicePowers  # noqa: E402
 from tests.sampling.powers.test_compression import hub_graph  # noqa: E402
+from tests.sampling.test_sample import FALLING  # noqa: E402
 
 CPU = torch.device("cpu")
 LAPLACIANS = ["normalized", "combinatorial"]
-FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
-
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -198,52 +197,13 @@ def test_sums_that_round_otherwise_leave_budgets_and_sums_as_they_are(shaken, gr
 # -- the steps of compression -----------------------------------------------------------------------------------
 
 
-def _rows(n_rows, most, budget):
-    """Rows of more than `budget` values, with ties, padded with zeros; places; and how many each has."""
-    rng = np.random.default_rng(most)
-    sizes = rng.integers(budget + 1, most + 1, n_rows)
-    y, found = np.zeros((n_rows, most)), np.tile(np.arange(most), (n_rows, 1))
-    for row, size in enumerate(sizes):
-        values = rng.exponential(size=size) ** rng.integers(1, 6)
-        y[row, :size] = np.round(values, 1) + 0.1 if row % 2 else values
-        found[row, :size] = rng.permutation(size)
-    return y, found, sizes
-
-
-@pytest.mark.parametrize("most", [4, 9, 40])
-def test_rows_are_compressed_together_as_the_loops_do_each(most):
-    rng = np.random.default_rng(0)
-    for budget in (1, 2, most // 2, most - 1):
-        y, found, sizes = _rows(200, most, budget)
-        tensors = torch.from_numpy(y), torch.from_numpy(found), torch.from_numpy(sizes)
-        places, total, left = (tensor.numpy() for tensor in compression_torch.keep_largest(*tensors, budget))
-        u = rng.random(200)
-        after, values = (
-            tensor.numpy() for tensor in compression_torch.compress(*tensors, budget, torch.from_numpy(u))
-        )
-        n_kept = []
-        for row, size in enumerate(sizes):
-            nodes = np.argsort(found[row, :size]).astype(np.uint32)
-            held = y[row, nodes]
-            kept, rest = compression.keep_largest(nodes, held, 0, size, budget)
-            assert (rest, budget - kept) == (total[row], left[row])
-            np.testing.assert_array_equal(np.argsort(places[row])[most - kept :], nodes[:kept])
-            nodes[kept:] = np.sort(nodes[kept:])
-            held = y[row, nodes]
-            compression.pick(nodes, held, kept, size, rest, budget - kept, u[row])
-            there = np.flatnonzero(after[row] >= 0)
-            order = there[np.argsort(after[row, there])]
-            np.testing.assert_array_equal(order, nodes[:budget])
-            np.testing.assert_array_equal(values[row, order], held[:budget])
-            n_kept.append(kept)
-        assert min(n_kept) < budget
-
-
 @pytest.mark.parametrize("u", [0.0, 0.3, 1 - 2.0**-53])
 def test_rounding_never_changes_the_number_of_picks(u):
-    y, _, sizes = _rows(200, 40, 3)
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(4, 41, 200)
+    y = np.where(np.arange(40) < sizes[:, None], rng.exponential(size=(200, 40)) ** 3, 0.0)
     there = torch.from_numpy(y > 0)
-    n_picks = torch.from_numpy(np.random.default_rng(1).integers(0, sizes + 1))
+    n_picks = torch.from_numpy(rng.integers(0, sizes + 1))
     for share in (1 - 1e-14, 1.0, 1 + 1e-14, 1.5):
         total = torch.from_numpy(share * y.sum(axis=1))
         picked, _ = compression_torch.pick(

@@ -497,37 +497,6 @@ def test_return_probabilities_follow_weights(weighted_graph):
     np.testing.assert_allclose(found, dense_returns(weighted_graph, 9), atol=1e-6)
 
 
-def met(records: list[grf.features.Features], graph: Graph) -> np.ndarray:
-    """What `return_probabilities` gives, one record after the other and value by value."""
-    n, length = graph.n_nodes, records[0].max_length
-    powers = []
-    for features in records:
-        record = features.record
-        entries = np.repeat(record.indices, record.visits_per_entry)
-        rows = np.repeat(np.repeat(np.arange(n), np.diff(record.indptr)), record.visits_per_entry)
-        dense = np.zeros((n, n, length + 1), np.float32)
-        dense[rows, entries, record.steps] = record.counts
-        powers.append(dense)
-    products = np.zeros((n, 2 * length + 1))
-    degrees = graph.walk_degrees
-    for i in range(n):
-        for v in range(n):
-            for a in range(length + 1):
-                value = powers[0][i, v, a] * (degrees[i] / degrees[v])
-                for b in range(max(a - 1, 0), min(a + 2, length + 1)):
-                    products[i, a + b] += (1.0 if a == b else 0.5) * value * powers[1][i, v, b]
-    return products[:, 1:].astype(np.float32)
-
-
-@pytest.mark.parametrize("budget", [2, 7, 100])
-def test_return_probabilities_have_the_bits_of_records_that_meet(karate, club, budget):
-    for graph in (karate, club):
-        sampler = grf.CompressedPowers(budget, max_length=3)
-        records = [grf.sample_features(graph, sampler, seed=seed) for seed in (5, 6)]
-        found = returns.return_probabilities(graph, 6, sampler, (5, 6))
-        np.testing.assert_array_equal(found, met(records, graph))
-
-
 def test_return_probabilities_that_do_not_fit_are_refused(karate, monkeypatch):
     sampler = grf.CompressedPowers(4, max_length=4)
     returns.return_probabilities(karate, 8, sampler, (0, 1))  # the walk matrix is there

@@ -46,9 +46,9 @@ def learn_coupling(
 ) -> Coupling:
     r"""Permutations that couple the lengths of walks so that estimates from them have the least variance.
 
-    The unit interval of each walk's uniform is cut into `order` tiles, and tile q of one walker is matched to tile
-    sigma(q) of the other. The direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of
-    the paper), and the objective is, averaged over node pairs (i, j),
+    Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The direction-averaged features
+    psi^(q) of every tile are computed exactly (Eq. 54 of the paper), and the objective is, averaged over node
+    pairs (i, j),
 
     .. math::
         \text{Eq. 56:}\quad & \sum_q \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
@@ -74,26 +74,25 @@ def learn_coupling(
         Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive"); in the paper
         30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
     solver : {"linear", "quadratic", "projection", "exhaustive"}
-        - "linear": minimises Eq. 56, by the Hungarian algorithm. With more than two walkers its full sum,
-          sum_q [(sum of all walkers' tiles)_i . (the same)_j]^2, by assigning one walker at a time.
-        - "quadratic": minimises Eq. 55, by exchanging two images at a time, from the linear solution, four
-          candidates of "projection" and four random permutations (with `pairs`, without those candidates).
-        - "projection": judges by Eq. 55 the 100 candidates that Hungarian algorithms on random projections find
-          (Lemma C.2 of the paper, which is a heuristic only).
-        - "exhaustive": minimises Eq. 55 over all permutations; the reference for the others.
+        "linear" minimises Eq. 56, for more than two walkers its full sum by assigning one walker at a time; use
+        it: in the true error of Gram matrices all solvers agree to five digits, 0.1 to 13 % below that of
+        independent lengths, and only modulations with large negative terms make a difference, of up to 0.7 % in
+        either direction (`benchmarks/coupling_solvers.py`). The others minimise Eq. 55: "quadratic" by exchanging
+        two images at a time, from the linear solution, four candidates of "projection" (not with `pairs`) and four
+        random permutations; "projection" among 100 candidates of Hungarian algorithms on random projections (after
+        Lemma C.2 of the paper); "exhaustive" over all permutations.
     objective : {"gram", "pagerank"}
         Whose variance is minimised: the Gram matrix, or PageRank scores from end points, whose exact summed
         variance is linear in sigma (Eq. 82 of the paper; solver "linear").
     n_walkers : int
-        Number of walks that are coupled with each other, 2 to 64. More than 2, which the paper leaves open, need
-        the solver "linear" and the objective "gram". The number of walks of a sampler must be a multiple of it.
+        Number of walks that are coupled with each other, 2 to 64; more than 2 need the solver "linear" and the
+        objective "gram", and `Stratified` lengths, which need no learning, do as well (`benchmarks/multiway.py`).
     pairs : int, optional
         Average over this number of random node pairs instead of all, exactly for each; only for two walkers, the
         objective "gram", and the solvers "linear", "quadratic" and "exhaustive".
     projections : int, optional
-        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections, the
-        paper's Johnson-Lindenstrauss route (Eq. 62). The exact form is as small and faster, and an error of 1 %
-        may take 80,000 projections. The costs that are recorded are exact.
+        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections (Eq. 62).
+        The exact form is as small and faster, and an error of 1 % may take 80,000 projections.
     seed : int, optional
         For random pairs, sources, starts and projections, and for the probes of the density of states on graphs of
         more than 1,000 nodes. The default is 0, since the result is an optimum and not a sample.
@@ -101,9 +100,8 @@ def learn_coupling(
     Returns
     -------
     Coupling
-        Permutations of shape (n_walkers - 1, order), the settings, and the cost that the solver minimised (Eq. 56
-        for "linear", Eq. 55 for the other three, Eq. 82 for PageRank) as a sum over tiles: `cost_after` for these
-        permutations, `cost_before` for tiles that every walker draws independently.
+        Permutations of shape (n_walkers - 1, order), the settings, and the exact cost that the solver minimised as
+        a sum over tiles: `cost_after` for these permutations, `cost_before` for tiles drawn independently.
 
     Raises
     ------
@@ -112,11 +110,6 @@ def learn_coupling(
 
     Notes
     -----
-    Which solver? "linear": in the true error of Gram matrices all agree to five digits, 0.1 to 13 % below that of
-    independent lengths; only modulations with large negative terms make a difference, of up to 0.7 % in either
-    direction (`benchmarks/coupling_solvers.py`). Where a node has many walks, `Stratified` lengths need no
-    learning and do as well as couplings of many walkers (`benchmarks/multiway.py`).
-
     Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of more than
     half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
     columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) per step and some `order` steps per start,

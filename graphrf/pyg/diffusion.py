@@ -53,20 +53,17 @@ class GRFDiffusion(BaseTransform):
         as the square root of the rest of the series, until 0.1 % of it remains, at most 1,000 steps. Rows whose
         powers are not compressed are exact; `ExactPowers` makes all exact, for graphs that allow it.
     normalization : {"sym", "row", "none"}
-        How the cut rows M are scaled.
+        "sym": D^-1/2 S D^-1/2, S being the cut rows M and M^T averaged where both have an entry, else the one that
+        is there, and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: for
+        `GCNConv(normalize=False)`.
 
-        "sym": D^-1/2 S D^-1/2, S being M and M^T averaged where both have an entry, else the one that is there,
-        and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: pass it
-        to `GCNConv(normalize=False)` in place of its own normalised adjacency.
-
-        "row": the random-walk form D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead, and the
-        weights of the edges into every node sum to 1: weighted means over neighbours, as in PPRGo. GDC, where the
-        target is the second index, calls it "col".
+        "row": D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead, and the weights of the edges into
+        every node sum to 1: weighted means over neighbours, as in PPRGo; GDC calls it "col".
 
         "none": the estimates of K_ij. The only choice for kernels whose series has negative terms, such as
         `InverseCosine`; entries are then kept by size.
     weight : str or None
-        Edge attribute with the weights, replaced by the new weights. None ignores weights; the new ones are then
+        Edge attribute with the weights, replaced by the new ones. None ignores weights, and the new ones are
         "edge_weight".
     attr_name : str, optional
         None replaces `edge_index` and the weights. A name keeps them, and the diffusion goes to `{name}_index`,
@@ -76,8 +73,8 @@ class GRFDiffusion(BaseTransform):
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges (`ToUndirected()` drops the
-        directions); if `edge_index` is to be replaced while other attributes belong to the old edges.
+        For heterogeneous data and for directed edges (`ToUndirected()` drops the directions); if `edge_index` is
+        to be replaced while other attributes belong to the old edges.
 
     Warns
     -----

@@ -30,11 +30,9 @@ class ProductFeatures:
 
     Every factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`), from samples
     of its own, so that E[B] = F_R^n = F up to the longest length of the sampler. Walks need only the length of R;
-    a product with B takes `nnz` multiply-adds.
-
-    B B^T is symmetric and positive semi-definite, but biased also off the diagonal, since rows of B share the
-    later factors. With C_i the covariance matrix of row i of the first factor, and D diagonal with the total
-    variances of the rows of the second,
+    a product with B takes `nnz` multiply-adds. B B^T is symmetric and positive semi-definite, but biased also off
+    the diagonal, since rows of B share the later factors. With C_i the covariance matrix of row i of the first
+    factor, and D diagonal with the total variances of the rows of the second,
 
     .. math:: E[B B^\top] = F_R (R + D) F_R + \operatorname{diag}_i \operatorname{tr}\big((R + D) \, C_i\big)
               \qquad (n = 2),
@@ -56,11 +54,6 @@ class ProductFeatures:
         second and later ones with one row for every node, in the order of the graph. `sample_product` makes them.
     seed : int, optional
         Seed from which the factors' seeds were derived, for the record.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the factors do not form a product.
 
     Examples
     --------
@@ -205,11 +198,10 @@ class ProductFeatures:
         cols: Any = None,
         other: ProductFeatures | None = None,
     ) -> np.ndarray:
-        """An estimate of the Gram matrix K[rows, cols], dense.
+        """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.
 
-        Without `other` it is B B^T: symmetric, positive semi-definite and, on average, too large by the positive
-        semi-definite matrix in the description of the class. With an independent product it is B B'^T: unbiased
-        everywhere, but neither symmetric nor positive, so it serves to measure errors only.
+        It is B B^T or, with `other`, B B'^T: unbiased everywhere, but neither symmetric nor positive, so it serves
+        to measure errors only.
 
         Parameters
         ----------
@@ -219,10 +211,6 @@ class ProductFeatures:
         other : ProductFeatures, optional
             A product of features of the same graph that shares no seed with this one (factors that draw nothing
             aside); the numbers of factors may differ.
-
-        Returns
-        -------
-        ndarray, shape (len(rows), len(cols)), of the features' dtype.
 
         Raises
         ------
@@ -299,10 +287,9 @@ def sample_product(
     graph : Graph
         Undirected, N nodes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`
-        Sampler of each factor. It serves the n-th root of the kernel, for which lengths should be chosen:
-        `AutoLengths(kernel.root(n_factors))` or
-        `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`, with which the product of the means
-        is off F by at most tol A^n_factors in operator norm, A = sum_k |f_k| of the root kernel.
+        Sampler of each factor, for the n-th root of the kernel: with lengths `AutoLengths(kernel.root(n_factors))`
+        or `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`, by which the product of the
+        means is off F by at most tol A^n_factors in operator norm, A = sum_k |f_k| of the root kernel.
     n_factors : int
         Number of factors, at least 1.
     nodes : array_like of int positions or str names, optional
@@ -311,21 +298,12 @@ def sample_product(
         None draws one, which the result records. Factor i is drawn with the 63 high bits of the i-th word (64
         bits) of `numpy.random.SeedSequence(seed, spawn_key=(n_factors,))`, so that factors share streams neither
         with each other nor with `sample_features` or other products (a chance of 2^-63 a pair apart).
-    n_threads, dtype, progress
-        See `sample_features`.
-    memory_limit : int, optional
-        Maximum number of bytes of all factors and the current blocks. Default: the available memory.
+    n_threads, dtype, memory_limit, progress
+        See `sample_features`; the limit is that of all factors together.
 
     Returns
     -------
     ProductFeatures
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, nodes are unknown, or the graph is directed.
-    MemoryError
-        Before a factor that would exceed `memory_limit`, beside those already there, is allocated.
 
     Examples
     --------

@@ -59,13 +59,6 @@ class PreparedSampler(ABC):
     Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
     defaults; sizes, from which memory is predicted, are estimated from a few rows.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    graph : Graph
-        Undirected.
-    seed : int
-
     Attributes
     ----------
     n_walks : int

@@ -51,8 +51,8 @@ def sample_features(
 ) -> Features:
     r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's Laplacian.
 
-    Random walks record their visits, powers of the walk matrix their values. The modulation f enters later
-    (`Features.matrix`), so one sample serves all kernels and hyperparameters. Rows phi(i) have
+    Random walks record their visits, powers of the walk matrix their values; the modulation f enters later
+    (`Features.matrix`), so one sample serves all kernels. For a kernel K = F F^T,
 
     .. math:: E[\phi(i)] = F_{i \cdot}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
 
@@ -67,31 +67,31 @@ def sample_features(
     kernel : Kernel, optional
         With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional
-        Instead of `sampler`: the target relative error |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is
-        predicted to reach it with the fewest non-zeros is used, and a larger sample drawn if the measured error
-        exceeds it (`Features.sampler`, `Features.choice`).
+        Instead of `sampler`: the target |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is predicted to
+        reach it with the fewest non-zeros is used, and a larger sample drawn if the measured error exceeds it
+        (`Features.sampler`, `Features.choice`).
     nodes : array_like of int positions or str names, optional
-        The nodes to sample, in the order of the rows. Default: all.
+        The rows, in this order. Default: all.
     seed : int in [0, 2^63), optional
         None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
         same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU, or torch on `device` (extra `gp`). Counts of walks are bit for bit the same with
-        both; so are powers on the CPU. Elsewhere these agree up to rounding, which rarely changes a random choice
-        between nodes. Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU (its default), or torch on `device` (extra `gp`). Walks have the same bits with
+        both, powers on the CPU; elsewhere these agree up to rounding, which rarely changes a random choice between
+        nodes.
     device : str or torch.device
-        Device for torch, such as "cuda"; it must support float64. The features stay there (`Features.device`).
+        Such as "cuda"; it must support float64. The features stay there (`Features.device`).
     n_threads : int, optional
-        Threads of the compiled loops. Default: the cores that the process may use. Torch has its own threads.
+        Threads of the compiled loops. Default: the cores that the process may use.
     dtype : {"float32", "float64"}
         Type of the matrices made from the features.
     path : path of a folder, optional
-        Every block of rows is written there atomically as soon as it is drawn. A call with the same arguments
-        continues where an earlier one ended, even if that was killed; processes that run at once share the work.
-        The result is bit for bit the same as without `path`. `load_features` opens the folder without the graph.
+        Blocks of rows are written there atomically as they are drawn. A call with the same arguments continues
+        where an earlier one ended, even if that was killed; processes that run at once share the work. The result
+        is bit for bit the same as without `path`. `load_features` opens the folder without the graph.
     memory_limit : int, optional
-        Maximum number of bytes for the result and the current blocks, in addition to the graph and the arrays
-        that the sampler derives from it. Default: the memory available on the machine or device.
+        Maximum bytes of the result and the current blocks, beside the graph and the arrays that the sampler
+        derives from it. Default: the memory available.
     progress : bool
         Show a progress bar on standard error.
 
@@ -102,15 +102,14 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range, unknown nodes, a directed graph, an unavailable device, or samplers
-        that are not part of graphrf with the engine "torch"; if `path` contains other features, other files or a
-        damaged block, which is named, or is given with a device other than the CPU; if `error` is given without
-        `kernel`, or with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
+        For a directed graph, unknown nodes, an unavailable device, or samplers that are not part of graphrf with
+        torch; if `path` holds other features, other files or a damaged block, which is named, or is given with a
+        device other than the CPU; if `error` is given without `kernel`, or with `sampler` or `path`, or no rows of
+        at most 4,096 non-zeros on average reach it.
     OSError
         If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
     MemoryError
-        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is allocated: the
-        message states how much is needed and what to reduce.
+        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is allocated.
 
     Notes
     -----
@@ -118,10 +117,7 @@ def sample_features(
     each distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 per
     source. Arrays derived from the graph: for walks 8 bytes per entry of the adjacency if weights differ, and a
     copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for powers about 30, and 60
-    temporarily.
-
-    A target `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers. Exact and
-    cut powers are omitted if all rows would take more than 2e10 multiply-adds.
+    temporarily. An `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers.
 
     Examples
     --------

@@ -57,8 +57,18 @@ class MeasuredRows(NamedTuple):
     diagonal: Callable[[], np.ndarray] | None
 
 
-def measured(rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
-    """See `Features.relative_error`."""
+def measured(
+    rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray] | None, origin: Origin | None, seed: int
+) -> float:
+    """See `Features.relative_error`; without `apply` products are those of the origin."""
+    if apply is None:
+        if origin is None:
+            raise checks.value_error(
+                "apply",
+                "must be given for features that do not hold their graph, since they come from a file or from "
+                "another process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
+            )
+        apply = origin.apply
     exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
     return _sketched(rows.gram, exact, rows.nodes.size, _BLOCK, np.random.default_rng(seed))
 
@@ -205,20 +215,3 @@ def _signs(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
 def _ratio(wrong: float, size: float) -> float:
     """wrong / size; 0 if both are zero."""
     return wrong / size if size > 0 else (0.0 if wrong == 0 else float("inf"))
-
-
-def no_graph() -> ValueError:
-    """The error if features from a file or another process are measured without `apply`."""
-    return checks.value_error(
-        "apply",
-        "must be given for features that do not hold their graph, since they come from a file or from another "
-        "process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
-    )
-
-
-def cannot_follow() -> ValueError:
-    """The error if features from a file or another process are updated."""
-    return ValueError(
-        "features that come from a file or from another process do not hold their graph, so they cannot follow an "
-        "edit of it: sample them again, graphrf.sample_features"
-    )

@@ -162,13 +162,9 @@ class Features(SampledRows):
         >>> few.relative_error(kernel) > many.relative_error(kernel)
         True
         """
-        f = self.info.modulation(kernel)
         seed = checks.seed(seed)
-        if apply is None:
-            if self.origin is None:
-                raise error.no_graph()
-            apply = self.origin.apply
-        return error.measured(self._rows(self.matrix_from_modulation(f)), kernel, apply, seed=seed)
+        phi = self.matrix_from_modulation(self.info.modulation(kernel))
+        return error.measured(self._rows(phi), kernel, apply, self.origin, seed)
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; missing entries at its end count as zero."""
@@ -324,7 +320,10 @@ class Features(SampledRows):
         True
         """
         if self.origin is None or self.origin.follow is None:
-            raise error.cannot_follow()
+            raise ValueError(
+                "features that come from a file or from another process do not hold their graph, so they cannot "
+                "follow an edit of it: sample them again, graphrf.sample_features"
+            )
         updated: Features = self.origin.follow(self, graph, n_threads)
         return updated
 

@@ -165,12 +165,8 @@ class ProductFeatures:
         self, kernel: Kernel, *, seed: int = 0, apply: Callable[..., np.ndarray] | None = None
     ) -> float:
         """An estimate of |B B^T - K|_F / |K|_F over the nodes of the rows: see `Features.relative_error`."""
-        origin = self.factors[0].origin
-        if apply is None:
-            if origin is None:
-                raise error.no_graph()
-            apply = origin.apply
-        return error.measured(self._rows(self.matrices(kernel)), kernel, apply, seed=checks.seed(seed))
+        seed = checks.seed(seed)
+        return error.measured(self._rows(self.matrices(kernel)), kernel, apply, self.factors[0].origin, seed)
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).

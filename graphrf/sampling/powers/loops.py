@@ -64,19 +64,7 @@ def powers_of(  # type: ignore[no-untyped-def]
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
             work += edges
         else:
-            end, reads = product_within(
-                indptr,
-                indices,
-                weights,
-                cumulative,
-                nodes,
-                values,
-                first,
-                last,
-                picks * budget,
-                unit(w2, w3),
-                dense,
-            )
+            end, reads = product_within(matrix, nodes, values, first, last, picks * budget, unit(w2, w3), dense)
             work += reads
         if end - last <= budget:
             for i in range(uint64(last), uint64(end)):

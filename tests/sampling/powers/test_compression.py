@@ -174,8 +174,7 @@ def _loop_product(matrix, nodes, values, n_picks, u):
     n, size = nodes.size, matrix.order.size
     buffer, dense = np.zeros(n + 2 * n_picks + 2, np.uint32), np.zeros(size)
     buffer[:n] = nodes
-    loop = (*matrix[:4], buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
-    end, work = product_within(*loop)
+    end, work = product_within(matrix, buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
     assert np.count_nonzero(dense) == np.unique(buffer[n:end]).size == end - n
     return buffer[n:end], dense[buffer[n:end]], work
 

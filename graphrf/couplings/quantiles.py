@@ -24,10 +24,7 @@ def tile_survival(survival: Survival, order: int) -> np.ndarray:
 
 
 def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
-    """c_q(k), shape (order, K + 1): the modulation of each tile; their mean is the modulation itself.
-
-    Columns at the end whose coefficients are below rounding are left out.
-    """
+    """c_q(k), shape (order, K + 1), without columns at the end that are below rounding: the tiles' modulations."""
     coefficients = tile_survival(survival, order) * (modulation / survival.table)
     size = np.abs(coefficients).max(axis=0)
     matters = np.flatnonzero(size > 1e-14 * size.sum())
@@ -42,11 +39,9 @@ def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarra
 def tile_products(
     coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    r"""psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
+    """psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
 
-    Since W is symmetric, psi^(a)_i . psi^(b)_j = sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: one column of powers of W
-    for each source, for any order. Cost: 2 K sparse products with n_pairs columns, taken in blocks of about
-    16 million floats.
+    Since W is symmetric, this is sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: 2 K sparse products with n_pairs columns.
     """
     n, order = walk_matrix.shape[0], coefficients.shape[0]
     products = np.empty((sources.size, order, order))

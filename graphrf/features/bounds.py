@@ -120,10 +120,7 @@ def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, fl
 
 
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K in operator norm if the series ends at `length`.
-
-    A = sum_k |f_k|, and the tail is the part of this sum above `length`.
-    """
+    """The bound tail (2 A - tail) on the error of K in operator norm where the series ends, A = sum_k |f_k|."""
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)
     return float(tail * (2 * total - tail))

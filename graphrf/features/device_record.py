@@ -86,10 +86,7 @@ class DeviceRecord:
         return Record(**{name: host_array(tensor) for name, tensor in self.tensors().items()})
 
     def parts(self, visits_at_once: int) -> list[RecordPart]:
-        """The rows in runs of about `visits_at_once` visits, plus at most those of one row.
-
-        Only the limits of the runs are copied to the host, once for each `visits_at_once`.
-        """
+        """The rows in runs of about `visits_at_once` visits, plus at most those of one row."""
         if visits_at_once not in self._parts:
             marks = torch.arange(0, self.steps.numel(), visits_at_once, device=self.device)
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
@@ -151,10 +148,7 @@ def device_record(record: Record, device: torch.device) -> DeviceRecord:
 
 
 class _Writable:
-    """The memory of an array, declared writable, since torch warns of read-only arrays.
-
-    The warning is not filtered: filters belong to the process and are not safe to change in threads.
-    """
+    """The memory of an array, declared writable, since torch warns of read-only arrays."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array  # keeps the memory alive

@@ -92,7 +92,7 @@ class Watch:
     def check(
         self, rows: MeasuredRows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
     ) -> None:
-        """Warn if the error is above a quarter, or the diagonal much too large at the node where it is largest.
+        """Warn of an error above a quarter, or of a diagonal that is much too large where it is largest.
 
         `call_work` is the approximate number of multiply-adds of the call.
         """

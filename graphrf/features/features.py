@@ -370,8 +370,7 @@ class Features(SampledRows):
 
         .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
 
-        where dropped_ik is the norm of the part that `CutPowers` dropped of W^k e_i, and 0 for other samplers.
-        Rounding to float32 is not included.
+        where dropped_ik is the norm of the part that `CutPowers` dropped of W^k e_i, before rounding to float32.
         """
         return bounds.row_errors(self.info, kernel, self.nodes.size, self._cut)
 

@@ -73,8 +73,7 @@ def named_arrays(info: SampleInfo, nodes: np.ndarray, record: Record) -> dict[st
 def fits(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if settings and arrays are valid for features: types are right, and no index is out of bounds.
 
-    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow. Cost: one
-    pass over the arrays, with memory for about a million entries.
+    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow.
     """
     return _are_settings(info) and _are_shaped(info, nodes, record) and _are_values(info, nodes, record)
 

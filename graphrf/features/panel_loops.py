@@ -22,8 +22,7 @@ def _gather(  # type: ignore[no-untyped-def]
 ):
     """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
 
-    Entries at even and at odd places are added separately, in order, for every width: the bits of a column do not
-    depend on the others.
+    Entries at even and at odd places are added separately, in order, for every width.
     """
     if not isinstance(width, types.IntegerLiteral):
         return None

@@ -179,8 +179,5 @@ class SampledRows(SampleProperties):
         return type(self)(self.info, self.nodes[rows], self._record.take(rows), self.origin)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the features as an uncompressed .npz file without pickle; it appears whole or not at all.
-
-        The degrees are written too, so the file can be used without the graph.
-        """
+        """Write the features as an .npz file without pickle, atomically; it can be used without the graph."""
         write_features(path, self.info, self.nodes, self._fetched())

@@ -39,10 +39,7 @@ class DegreeRoots(NamedTuple):
 def entry_values(
     record: DeviceRecord, roots: DegreeRoots | None, load: Tensor, dtype: torch.dtype, visits_at_once: int
 ) -> Tensor:
-    """Values of the feature matrix, shape (entries,): sqrt(d_i / d_v) times the sum of load_k c over the visits.
-
-    Sums are in float64 in the order of the visits, so that every device gives the bits of `fill_values`.
-    """
+    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every device."""
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
         terms = record.visit_counts(part).mul_(load.index_select(0, record.visit_steps(part)))
@@ -74,10 +71,7 @@ def step_products(
 
 
 def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int) -> Tensor:
-    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps, n_steps).
-
-    Time: the sum of squares of the visits of entries.
-    """
+    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps, n_steps)."""
     sums = torch.zeros(n_steps * n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
         weights, steps = record.visit_counts(part), record.visit_steps(part).long()
@@ -100,10 +94,7 @@ def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, 
 
 
 def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows, and the entry at each place.
-
-    Rows ascend within a column. Each part's entries are sorted stably by column and go to the next free places.
-    """
+    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at each place."""
     kind = record.indices.dtype
     pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
@@ -122,11 +113,7 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each in order.
-
-    The first terms of all runs are taken, then the second ones are added, and so on: without atomic additions,
-    whose order CUDA leaves open.
-    """
+    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA leaves open."""
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
         return terms.new_zeros(sizes.numel())
@@ -142,10 +129,7 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
-    """Sums of terms by bin, int64 numbers below `n_bins`.
-
-    Each of many copies of the bins takes a part of the terms, so that threads of a GPU rarely collide.
-    """
+    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads rarely collide."""
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
     sums = terms.new_zeros(copies * n_bins).index_add_(0, lane * n_bins + bins, terms)

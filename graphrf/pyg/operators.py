@@ -109,10 +109,8 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
 def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
     """Powers whose budgets fall with the square root of the remainder of the series.
 
-    What compressing x_r adds goes into all later terms, sum_{l >= r} alpha_l. Were its variance 1 / budget_r,
-    budgets in proportion to these tails would be best; but small supports are compressed without error, and later
-    ones are larger. At equal operations the root has as much error on a citation graph and less on a scale-free
-    one.
+    What compressing x_r adds goes into all later terms. At equal operations the root has as much error on a
+    citation graph, and less on a scale-free one, as budgets in proportion to the remainder.
     """
     length = min(int(np.flatnonzero(tails > _TAIL)[-1]), _MOST_STEPS)
     return CompressedPowers(_BUDGET * k, lengths=Survival(np.sqrt(tails[: length + 1])), laplacian=laplacian)
@@ -121,10 +119,7 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    r"""The k largest personalised PageRank scores of every node, by pushing; scaled. The graph may be directed.
-
-    "sym" takes D^1/2 Pi D^-1/2 of the k scores: symmetric for undirected graphs, but for what pushing left.
-    """
+    """The k largest personalised PageRank scores of every node, by pushing, scaled; "sym" of D^1/2 Pi D^-1/2."""
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))

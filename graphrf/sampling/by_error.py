@@ -145,10 +145,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it.
-
-    The search in a family stops where it needs more non-zeros than another one.
-    """
+    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it."""
     laplacian = kernel.laplacian
     least = float(_MOST_NONZEROS)
     for found in _deterministic(pilot, kernel, scale, error):
@@ -209,8 +206,7 @@ def _sized(
 ) -> _Found:
     """The smallest sampler of a family that reaches the error, or one that needs more non-zeros than `least`.
 
-    Errors decrease like size^(-1/2) or faster, which leads to a bracket; then that is bisected on a logarithmic
-    scale. `auto` makes similar lengths for half and for twice a size.
+    Errors decrease like size^(-1/2) or faster, which leads to a bracket, which is bisected on a logarithmic scale.
     """
     low, high, size = 0, most + 1, min(_FIRST_BUDGET, most)
     best: _Found | None = None

@@ -31,10 +31,9 @@ _WASTE = 0.15
 
 
 class OnDevice:
-    """A prepared sampler whose blocks torch makes on a device; other attributes are those of the sampler.
+    """A prepared sampler of graphrf (else TypeError) whose blocks torch makes; other attributes are the sampler's.
 
-    Blocks are numpy arrays if the device is the CPU, and tensors on any other. TypeError for samplers that are not
-    `PreparedWalks` or `PreparedPowers`.
+    Blocks are numpy arrays if the device is the CPU, and tensors on any other.
     """
 
     def __init__(self, prepared: PreparedSampler, device: torch.device) -> None:
@@ -87,11 +86,7 @@ def device_memory(device: torch.device) -> int | None:
 
 
 class DeviceRecordBuilder:
-    """`RecordBuilder` in tensors: one record on a device from blocks that arrive in order.
-
-    Columns are allocated once, a little larger than expected. Their empty ends take memory on a device, so columns
-    are copied at the end if more than `_WASTE` of them is empty.
-    """
+    """`RecordBuilder` in tensors: columns that are far larger than needed are copied at the end."""
 
     def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes

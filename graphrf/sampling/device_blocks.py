@@ -13,12 +13,7 @@ from graphrf.sampling.block import Block
 
 
 class DeviceBlock(NamedTuple):
-    """`graphrf.sampling.block.Block` as tensors of one device.
-
-    Torch supports few operations on uint16, so such values (`visits_per_entry`, `steps` and the counts of walks)
-    are kept as the same bits in int16, see `graphrf.features.device_record.unsigned16`. `indices` are int32, or
-    int64 in graphs of at least 2^31 nodes; sizes and `work` are int64.
-    """
+    """`graphrf.sampling.block.Block` as tensors of one device, with 16-bit integers as in `DeviceRecord`."""
 
     entries_per_row: Tensor
     visits_per_row: Tensor
@@ -84,9 +79,8 @@ def merged(
 ) -> DeviceBlock:
     """The block of visits in any order: sorted by (row, node, step), with equal keys added up.
 
-    `values`, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
-    There are at most `packing.most_rows` rows. Sums of more than two floats of a key may depend on the device.
-    Waits for the device twice, for the sizes of the result.
+    `values`, one for each key, become `counts`; None counts the visits of a key, in 16 bits. Sums of more than two
+    floats of a key may depend on the device.
     """
     if values is None:
         keys = torch.sort(keys).values

@@ -87,10 +87,7 @@ def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
 
 
 def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
-    """Marks nodes whose transitions differ, uint8, shape (N,).
-
-    All nodes are marked if weights became unequal, or equal, since walks then use their random bits differently.
-    """
+    """Marks nodes whose transitions differ, uint8; all if weights became unequal, or equal."""
     if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
         return np.ones(old.indptr.size - 1, np.uint8)
     return np.asarray(_changed_rows(*old, *new))

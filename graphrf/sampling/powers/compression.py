@@ -1,7 +1,6 @@
 """The compiled loops of one compressed step: a product that samples heavy rows, and the compression of its result.
 
-All entries of W, and so all values, are positive. Subscripts are unsigned, which needs no test for negative ones,
-and conditions on data are added as numbers to avoid branches.
+All values are positive. Subscripts are unsigned and conditions are added as numbers, to avoid branches.
 """
 
 from __future__ import annotations

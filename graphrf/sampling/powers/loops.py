@@ -1,7 +1,6 @@
 """The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
 
-While powers are computed, nodes are numbered in another order (see `relabelled`), in which near nodes are
-neighbours for systematic sampling; the record has their original numbers.
+Powers are computed in another order of the nodes (see `relabelled`); the record has their own numbers.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ def powers_of(  # type: ignore[no-untyped-def]
 ):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
-    A product reads about `picks` budgets[k] edges if its rows have more, and all of them if `picks` is 0. x_k is
-    nodes[ends[k] : ends[k + 1]] with their values; `ends` has one element more than the powers. Returns the
-    buffers, which may have been enlarged, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    x_k is nodes[ends[k] : ends[k + 1]] with their values. Returns the buffers, which may have been enlarged, and
+    the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
     indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
     dense, _, low, middle, top = scratch
@@ -107,15 +105,13 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
 def power_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keep, key, capacity
 ):
-    """The powers W^k e_i of every source, as a record by (node, step).
+    """The powers W^k e_i of every source, as a record by (node, step), with probabilities of walks as values.
 
     Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of them, 0 for all.
     `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv. `scratch` is all zeros, as at
-    the end; `capacity` is the initial room for values, which grows.
-
-    Returns sizes of rows, their multiply-adds, norms of the dropped part of each x_k (no rows if none is
-    dropped), the buffers of the record, and the used sizes of these. A value is (W^k)_iv sqrt(d_v / d_i), the
-    probability of a walk.
+    the end; `capacity` is the initial room for values, which grows. Returns sizes of rows, multiply-adds, norms of
+    the dropped part of each x_k (no rows if none is dropped), the buffers of the record, and the used sizes of
+    these.
     """
     level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
     dense, tally, low, middle, top = scratch

@@ -17,8 +17,8 @@ def meeting_block(  # type: ignore[no-untyped-def]
 ):
     """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
 
-    p_iva and p'_ivb are the records of the powers of the two `keys`: probabilities of walks, in float32. Pairs (a,
-    b) and (b, a), which estimate the same product, are averaged. Sums run over nodes ascending, then over a and b.
+    p_iva and p'_ivb are the records of the powers of the two `keys`. Pairs (a, b) and (b, a) are averaged; sums
+    run over nodes ascending, then over a and b.
     """
     load, order, rank = matrix.load, matrix.order, matrix.rank
     dense, _, low, middle, top = scratch

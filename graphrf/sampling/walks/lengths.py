@@ -149,10 +149,7 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Interface of a distribution of lengths: `survival`, `rule`, and the `permutations` of the rule.
-
-    Engines use nothing else, so a new distribution with one of the four rules needs no change of them.
-    """
+    """Interface of a distribution of lengths: `survival`, one of four rules, and the rule's `permutations`."""
 
     rule: ClassVar[Rule]
 

@@ -45,10 +45,9 @@ def _length_of(x, survival):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
-    """Fill `lengths` (one entry per walk) for the walks of `source`.
+    """Fill `lengths`, one per walk of `source`: step k is reached with a uniform below survival[k].
 
-    A walk reaches step k when its uniform x is below survival[k]. `permutations` are those of `LengthLaw`.
-    Counters: (source, walk, block, LENGTH).
+    `permutations` are those of `LengthLaw`. Counters: (source, walk, block, LENGTH).
     """
     m = lengths.size
     if rule == _RULE_ANTITHETIC:
@@ -171,8 +170,7 @@ def _record(  # type: ignore[no-untyped-def]
 ):
     """Append the sorted visits of a batch to the record; returns its used sizes.
 
-    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches,
-    half of which would be mispredicted.
+    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches.
     """
     count_mask = (_U1 << layout.step_bit) - _U1
     step_mask = (_U1 << (layout.node_bit - layout.step_bit)) - _U1

@@ -43,11 +43,10 @@ class Features(SampledRows):
     after k steps, or an estimate of it, in float32, and m = S(k) = 1. Only c is stored. E[phi(i) . phi(j)] = K_ij
     for i != j (up to `truncation_error`).
 
-    Made by `graphrf.sample_features` and `graphrf.features.load_features`; not meant to be constructed by hand.
-
-    The record is on the host, or on a torch device (`device`, `to`), where `torch`, `take` and `gp.GRFKernel`
-    work. Methods that return numpy or scipy objects copy it to the host once and keep the copy. Pickles and copies
-    by the module `copy` hold the host's record.
+    Made by `graphrf.sample_features` and `graphrf.features.load_features`. The record is on the host, or on a
+    torch device (`device`, `to`), where `torch`, `take` and `gp.GRFKernel` work. Methods that return numpy or
+    scipy objects copy it to the host once and keep the copy. Pickles and copies by the module `copy` hold the
+    host's record.
 
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
     on the normalised Laplacian in closed form.
@@ -60,10 +59,8 @@ class Features(SampledRows):
         Steps walked in all; for powers, multiply-adds: edges read.
     nnz : int
         Stored (node, reached node) pairs: the non-zeros of every feature matrix.
-    n_nodes, n_walks, laplacian, seed, dtype, description
-        Number N of nodes of the graph, and the sampler's settings; n_walks is 1 for powers.
     info : graphrf.features.sample_info.SampleInfo
-        These settings, and what the rows need of the graph.
+        The sampler's settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
         The arrays of c, on the host.
     sampler : Sampler or None
@@ -73,25 +70,17 @@ class Features(SampledRows):
     """
 
     def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel; Phi Phi^T estimates K.
+        """The feature matrix Phi of a kernel, shape (n, N), of the features' dtype; Phi Phi^T estimates K.
+
+        Its index arrays are shared by all kernels and read-only. An entry in float32 is the rounded entry of
+        float64; powers are stored in float32, so their float64 matrices are no more accurate.
 
         Parameters
         ----------
         kernel : Kernel
-            Any kernel of the features' Laplacian.
+            Any kernel of the features' Laplacian; ValueError for one of the other.
         n_threads : int, optional
             Number of threads. Default: the cores that the process may use. The result does not depend on it.
-
-        Returns
-        -------
-        scipy.sparse.csr_array, shape (n, N), of the features' dtype. Its index arrays are shared by all kernels
-        and read-only. An entry in float32 is the rounded entry of float64; powers are stored in float32, so their
-        float64 matrices are no more accurate.
-
-        Raises
-        ------
-        ValueError
-            If the kernel belongs to the other Laplacian.
 
         Warns
         -----
@@ -216,13 +205,15 @@ class Features(SampledRows):
         cols: Any = None,
         other: Features | None = None,
     ) -> np.ndarray:
-        """An estimate of the Gram matrix K[rows, cols], dense.
+        """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, and unbiased off the diagonal up to
         `truncation_error`. Its diagonal is too large by the features' variance: 14 to 20 % of K_ii with 8 walks
         and short kernels, many times K_ii for kernels much too long for the rows; 0 for exact and cut powers. With
         an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither symmetric nor
         positive, so it serves to measure errors and not as the covariance of a Gaussian process.
+
+        It warns as `matrix` does, of the error of all rows, or with `other` of none.
 
         Parameters
         ----------
@@ -233,19 +224,10 @@ class Features(SampledRows):
             Features of the same graph, drawn with another seed unless one of the two is of `ExactPowers` or
             `CutPowers`, which draw nothing.
 
-        Returns
-        -------
-        ndarray, shape (len(rows), len(cols)), of the features' dtype.
-
         Raises
         ------
         MemoryError
             If the dense result does not fit; it is raised before anything is allocated.
-
-        Warns
-        -----
-        HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            As `matrix`, of the error of all rows; with `other`, not of the error.
         """
         right_features = self if other is None else other
         if other is not None:
@@ -284,11 +266,6 @@ class Features(SampledRows):
         n_threads : int, optional
             As for `matrix`.
 
-        Returns
-        -------
-        Features
-            On the new graph; they can be updated in turn. These features stay as they are.
-
         Raises
         ------
         TypeError, ValueError
@@ -301,11 +278,10 @@ class Features(SampledRows):
         Notes
         -----
         Time: the walks of the rows that met the edit, one pass over the entries and over the edges of both graphs
-        to find them, and a copy of the record. Memory: a second record.
-
-        *Every row is drawn again* if the edit is not local: if equal weights become unequal or the reverse (walks
-        then use their random bits differently); if `AutoLengths` chooses other lengths for the new graph; and, for
-        the combinatorial Laplacian, if the largest degree changes, and with it every probability of staying.
+        to find them, and a copy of the record. Every row is drawn again if equal weights become unequal or the
+        reverse (walks then use their random bits differently); if `AutoLengths` chooses other lengths for the new
+        graph; and, for the combinatorial Laplacian, if the largest degree changes, and with it every probability
+        of staying.
 
         Examples
         --------

@@ -30,8 +30,7 @@ class AddRandomFeatures(BaseTransform):
     .. math:: \sqrt{(K_{ii} K_{jj} + K_{ij}^2) / \text{dim}}.
 
     Node inputs for graphs without any, where one-hot ones would need N weights each; a linear model on them is a
-    Gaussian process with kernel K, approximately. Nodes of different graphs cannot be compared by them: R belongs
-    to the nodes of one graph.
+    Gaussian process with kernel K, approximately. Nodes of different graphs cannot be compared by them.
 
     Source: Achlioptas, "Database-friendly random projections", JCSS 66 (2003), for R; the standard deviation
     follows from its fourth moments.
@@ -54,7 +53,7 @@ class AddRandomFeatures(BaseTransform):
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges.
+        For heterogeneous data and for directed edges.
 
     Notes
     -----
@@ -123,17 +122,14 @@ class AddReturnProbabilities(BaseTransform):
         The largest k, 1 to 1,000.
     budget : int
         Entries that each power of a node is compressed to, at least 1.
-    weight : str or None
-        Edge attribute with the weights; None ignores weights.
-    attr_name : str or None
-        Where the result, (N, walk_length) in float32, goes; None appends it to `x`.
-    seed : int in [0, 2^63), optional
+    weight, attr_name, seed
+        As for `AddRandomFeatures`; the result has shape (N, walk_length).
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges, for which
-        `AddRandomWalkPE` serves as long as it fits into memory.
+        For heterogeneous data and for directed edges, for which `AddRandomWalkPE` serves as long as it fits into
+        memory.
 
     Notes
     -----

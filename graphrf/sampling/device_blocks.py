@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +10,9 @@ from torch import Tensor
 
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
+
+# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far less.
+_MOST_KEYS = 2**30
 
 
 class DeviceBlock(NamedTuple):
@@ -114,6 +117,14 @@ def merged(
         work,
         dropped,
     )
+
+
+def in_parts(
+    make: Callable[[Tensor], DeviceBlock], sources: Tensor, visits_per_row: float, packing: Packing
+) -> DeviceBlock:
+    """The block of all sources, which `make` makes of as many at once as torch can sort the keys of."""
+    rows = max(1, int(_MOST_KEYS / visits_per_row))
+    return joined([make(part) for part in sources.split(min(rows, packing.most_rows))])
 
 
 def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:

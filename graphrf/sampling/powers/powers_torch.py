@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphrf.features.device_record import starts_of
-from graphrf.sampling.device_blocks import DeviceBlock, Packing, joined, merged, run_lengths, run_starts
+from graphrf.sampling.device_blocks import DeviceBlock, Packing, in_parts, merged, run_lengths, run_starts
 from graphrf.sampling.powers.compression_torch import (
     Vectors,
     at,
@@ -25,8 +25,6 @@ from graphrf.sampling.walks.philox_torch import philox, unit
 
 # Edges held at once, enough for a GPU; rows are processed in turn if there are more.
 _EDGES = 1 << 21
-# Torch sorts less than 2^31 keys on GPUs. At most so many values are expected; exact powers may have more.
-_MOST_VALUES = 1 << 30
 # Peak memory in bytes: of an edge held, of a value, more of one that may be cut, of a row.
 _EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
 # Norms of dropped parts are rounded up to float32.
@@ -75,9 +73,7 @@ class DevicePowers:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The powers of `sources`, int64 on the device, in the record of `graphrf.sampling.powers.loops`."""
-        by_values = max(1, int(_MOST_VALUES / self._prepared.visits_per_row))
-        parts = sources.split(min(by_values, self._packing.most_rows))
-        return joined([self._block(part) for part in parts])
+        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The record of at most `most_rows` rows."""

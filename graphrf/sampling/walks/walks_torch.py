@@ -10,7 +10,7 @@ from torch import Tensor
 from graphrf.sampling.device_blocks import (
     DeviceBlock,
     Packing,
-    joined,
+    in_parts,
     merged,
     run_lengths,
     run_numbers,
@@ -24,8 +24,6 @@ from graphrf.sampling.walks.transitions_torch import neighbours, on_device
 
 # With few walks left, one call of the generator draws about this many words of their further steps.
 _STAGE = 65_536
-# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; the number drawn differs by far less.
-_MOST_VISITS = 2**30
 
 
 class DeviceWalks:
@@ -46,9 +44,7 @@ class DeviceWalks:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The visits of the walks from `sources`, int64 on the device; sources may repeat."""
-        by_visits = max(1, int(_MOST_VISITS / self._prepared.visits_per_row))
-        parts = sources.split(min(by_visits, self._packing.most_rows))
-        return joined([self._block(part) for part in parts])
+        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The visits of at most `most_rows` rows."""

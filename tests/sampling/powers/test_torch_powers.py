@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphrf as grf  # noqa: E402
+from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block  # noqa: E402
 from graphrf.sampling.powers import compression_torch, powers_torch  # noqa: E402
 from graphrf.sampling.powers.powers_torch import DevicePowers  # noqa: E402
@@ -100,7 +101,7 @@ def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(Packing, "most_rows", 3)
         assert _same(expected, _both(karate, sampler, sources=sources)[1])
-    monkeypatch.setattr(powers_torch, "_MOST_VALUES", 1)
+    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 1)
     assert _same(expected, _both(karate, sampler, sources=sources)[1])
     monkeypatch.undo()
     for edges in (1, 40):

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from graphrf.features.device_record import unsigned16  # noqa: E402
+from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block, joined, merged  # noqa: E402
 from graphrf.sampling.walks import lengths_torch, walks_torch  # noqa: E402
 from graphrf.sampling.walks.philox_torch import philox  # noqa: E402
@@ -112,7 +113,7 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     with monkeypatch.context() as patch:
         patch.setattr(Packing, "most_rows", property(lambda self: 7))  # more rows than a key has room for
         assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
-    monkeypatch.setattr(walks_torch, "_MOST_VISITS", 100)  # more visits than can be sorted
+    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
 
 

@@ -6,11 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.graph.graph import Graph
 from graphrf.pyg import operators, returns
+from tests.statistics.grid import copies
 from tests.support.sequential import assert_unbiased
 
 torch = pytest.importorskip("torch", reason="transforms need the extra `pyg`")
@@ -307,11 +307,6 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
     exact = walk_form(alone, HEAT)
     assert np.abs(found - exact).sum(axis=1).mean() < 0.1  # of rows that sum to 1
     np.testing.assert_allclose(found[34:], np.eye(36)[34:], atol=1e-6)
-
-
-def copies(graph: Graph, n: int) -> Graph:
-    """The graph n times side by side: as many independent draws, since rows of different nodes are independent."""
-    return Graph(sp.block_diag([graph.adjacency] * n, format="csr"))
 
 
 def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):

@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.sampling import record_builder
@@ -13,6 +12,7 @@ from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.lengths import LONGEST_WALK
 from graphrf.sampling.walks.loops import draw_lengths, walk_block
 from graphrf.sampling.walks.random_walks import PreparedWalks
+from tests.statistics.grid import copies
 from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -97,13 +97,13 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
     # Walks of different nodes are independent, so copies of the graph side by side are independent draws.
-    copies = grf.Graph(sp.block_diag([weighted_graph.adjacency] * 20, format="csr"))
-
     def draw(round_index, n):
         traces = []
         for i in range(n // 20):
             one, two = (
-                grf.sample_features(copies, sampler, seed=round_index * 10**6 + i + part, dtype="float64")
+                grf.sample_features(
+                    copies(weighted_graph, 20), sampler, seed=round_index * 10**6 + i + part, dtype="float64"
+                )
                 for part in (0, 2**40)
             )
             traces.append(np.diagonal(one.gram(KERNEL, other=two)).reshape(20, 8).sum(axis=1))

@@ -42,19 +42,9 @@ _SERIES_OF_CUT = 0.2
 class ErrorChoice:
     """The sampler chosen by `sample_features(graph, kernel=..., error=...)`, and its errors.
 
-    Attributes
-    ----------
-    sampler : Sampler
-        `sample_features(graph, sampler, seed=...)` draws the same features again.
-    kernel : Kernel
-    error : float
-        The target error.
-    predicted : float
-        The relative error that pilot rows predicted.
-    measured : float
-        `Features.relative_error(kernel)` of the features that were drawn.
-    nonzeros : float
-        Non-zero entries of a row, on average over the rows drawn.
+    `sample_features(graph, sampler, seed=...)` draws the same features again. `error` is the target, `predicted`
+    what pilot rows led to expect, `measured` the `Features.relative_error(kernel)` of the features that were
+    drawn, and `nonzeros` the mean number of non-zero entries of their rows.
     """
 
     sampler: Sampler

@@ -25,9 +25,8 @@ _PLAIN = (bool, int, float, str)
 class Sampler(Protocol):
     """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and `CompressedPowers`.
 
-    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. If its
-    settings depend on the graph, it also has a method `resolved(graph)` that returns it with fixed settings, which
-    Gaussian processes call once before training.
+    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. One whose
+    settings depend on the graph also has `resolved(graph)`, which Gaussian processes call once before training.
     """
 
     @property
@@ -134,7 +133,7 @@ class PreparedSampler(ABC):
 
     @abstractmethod
     def sample(self, sources: np.ndarray) -> Block:
-        """The record of `sources`, which depends for each of them on the seed and itself, not on the others.
+        """The record of `sources`, which depends for each of them on the seed and itself alone.
 
         It may run in threads. Powers come with their multiply-adds; cut rows of exact powers also with the
         Euclidean norm of the part that was cut from each row of W^k (not of the probabilities).

@@ -44,7 +44,7 @@ class ExactPowers(_Fixed):
 
     For short kernels on graphs of low degree (roads, meshes), where it costs no more than good walks; the number
     of non-zeros grows fast on graphs with hubs. Time: a multiply-add for each edge at each node of the support of
-    each x_k. Values are computed in float64 and stored in float32, also when the features' dtype is float64.
+    each x_k.
 
     Parameters
     ----------
@@ -141,20 +141,15 @@ class CompressedPowers:
     lengths : Survival or AdaptiveLengths, optional
         Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, at least 1, and L is the end of the
         table. Default: Survival.geometric(0.1).cut(48), which suits many kernels. `AutoLengths(kernel)` makes one
-        for each graph (`resolved`), with the lowest error for its operations and non-zeros
-        (`benchmarks/efficiency.py`).
+        for each graph, with the lowest error for its operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
     Notes
     -----
-    Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between an entry of W^k, which has the least variance
-    for short kernels, and a walk's probability, which preserves the slow modes of long kernels
-    (`benchmarks/compression.py`).
-
     Time a node: at most 2 `budget` + 1 edges for each power, and a linear-time sort of the nodes they reach.
     Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
-    (source, node). Values are computed in float64 and stored in float32, also when the features' dtype is float64.
+    (source, node).
 
     *When walks are better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
     operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph

@@ -38,12 +38,11 @@ class Coupling:
     permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
     p_halt : float or None
         The p_halt of the lengths that it was learned for; it may be used with any distribution of lengths.
-    objective, solver, kernel, graph : str
     cost_before, cost_after : float
         Objective (see `graphrf.couplings.learn_coupling`) for independent tiles and for these permutations.
     law : str
         The distribution of lengths if it was given by a survival table and `p_halt` is None.
-    pairs, projections, seed : int or None
+    objective, solver, kernel, graph, pairs, projections, seed
         The settings of `graphrf.couplings.learn_coupling`.
 
     Raises
@@ -154,10 +153,7 @@ class Coupling:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file atomically.
-
-        ValueError if it would have more than 64 MiB, the limit of `load`.
-        """
+        """Write the record as a JSON file atomically; ValueError above 64 MiB, the limit of `load`."""
         text = self.to_json().encode()
         if len(text) > _MOST_BYTES:
             raise ValueError(

@@ -250,13 +250,13 @@ class Antithetic(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Stratified(_Halting):
-    r"""Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
+    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
 
     The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths of a source
-    fall into the m quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the
-    van der Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions
-    send such runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random
-    order, no difference on social graphs; `benchmarks/stratified_order.py`).
+    fall into the m quantiles one by one, for any number of walks, without learning. pi is the van der Corput
+    order, in which every run of consecutive walks has well-spread lengths: stratified directions send such runs
+    along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order, no
+    difference on social graphs; `benchmarks/stratified_order.py`).
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
 from graphrf.sampling.powers.selection import kth_largest
@@ -54,9 +54,8 @@ def powers_of(  # type: ignore[no-untyped-def]
         whole = picks == 0 or edges <= 2 * picks * budget
         reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
-        if most > nodes.size:
-            nodes = enlarged(nodes, last, 2 * most)
-            values = enlarged(values, last, 2 * most)
+        nodes = with_room(nodes, last, most)
+        values = with_room(values, last, most)
         w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
         if whole:
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
@@ -137,14 +136,10 @@ def power_block(  # type: ignore[no-untyped-def]
         )
         own = level[sources[row]]
         n = ends[max_length + 1]
-        if n_values + n > steps.size:
-            room = max(2 * steps.size, n_values + n)
-            steps = enlarged(steps, n_values, room)
-            counts = enlarged(counts, n_values, room)
-        if n_entries + n > found.size:
-            room = max(2 * found.size, n_entries + n)
-            found = enlarged(found, n_entries, room)
-            per_entry = enlarged(per_entry, n_entries, room)
+        steps = with_room(steps, n_values, n_values + n)
+        counts = with_room(counts, n_values, n_values + n)
+        found = with_room(found, n_entries, n_entries + n)
+        per_entry = with_room(per_entry, n_entries, n_entries + n)
         # Values of each node are counted, then moved to their places in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]

@@ -6,7 +6,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.powers.loops import powers_of
 from graphrf.sampling.powers.node_sets import drain, insert
 
@@ -41,8 +41,7 @@ def meeting_block(  # type: ignore[no-untyped-def]
         )
         n = ends[n_powers]
         other_n = other_ends[n_powers]
-        if common.size < n:
-            common = enlarged(common, 0, 2 * n)
+        common = with_room(common, 0, n)
         # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0

@@ -9,7 +9,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule
 from graphrf.sampling.walks.philox import Use, philox, unit
@@ -148,14 +148,10 @@ def walk_block(  # type: ignore[no-untyped-def]
         # Both write in the order of steps, and the sort keeps it among the visits of one node.
         in_place = sort_words(words, n, layout.node_bit, layout.node_bits + layout.source_bits, spare, desk.places)
         visits = words if in_place else spare
-        if n_visits + n > steps.size:
-            room = max(2 * steps.size, n_visits + n)
-            steps = enlarged(steps, n_visits, room)
-            counts = enlarged(counts, n_visits, room)
-        if n_entries + n > nodes.size:
-            room = max(2 * nodes.size, n_entries + n)
-            nodes = enlarged(nodes, n_entries, room)
-            visits_per_entry = enlarged(visits_per_entry, n_entries, room)
+        steps = with_room(steps, n_visits, n_visits + n)
+        counts = with_room(counts, n_visits, n_visits + n)
+        nodes = with_room(nodes, n_entries, n_entries + n)
+        visits_per_entry = with_room(visits_per_entry, n_entries, n_entries + n)
         last = first + members.size
         n_entries, n_visits = _record(
             visits[:n], layout, entries_per_row[first:last], visits_per_row[first:last],

@@ -81,11 +81,15 @@ def powers_of(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def]
-    """Mark by -1 in `tally` all but the `keep` largest of found[:n] by `dense`; the lower node wins a tie."""
+def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # type: ignore[no-untyped-def]
+    """Mark by -1 in `tally` all of `found` but the `keep` nodes of largest sum; the lower one wins a tie."""
+    n = found.size
+    for i in range(nodes.size):
+        dense[nodes[i]] += values[i] * (own / level[nodes[i]])
     scores = np.empty(n)
     for i in range(n):
         scores[i] = dense[found[i]]
+        dense[found[i]] = 0.0
     least = kth_largest(scores.copy(), keep)
     ties = keep
     for i in range(n):
@@ -98,6 +102,22 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
                 tally[found[i]] = -1
             else:
                 ties -= 1
+
+
+@njit(nogil=True)
+def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore[no-untyped-def]
+    """Move the kept ones of found[first:last] to the front, and give their values places from `place` on."""
+    entry = first
+    for i in range(uint64(first), uint64(last)):
+        node = found[i]
+        count = tally[node]
+        if count > 0:
+            found[entry] = node
+            per_entry[entry] = np.uint16(count)
+            tally[node] = place
+            place += count
+            entry += 1
+    return entry, place
 
 
 @njit(nogil=True, cache=True)
@@ -148,22 +168,8 @@ def power_block(  # type: ignore[no-untyped-def]
             tally[node] += 1
         last_entry = drain(low, middle, top, found, n_entries)
         if last_entry - n_entries > keep:
-            for i in range(n):
-                dense[nodes[i]] += values[i] * (own / level[nodes[i]])
-            _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
-            for i in range(n_entries, last_entry):
-                dense[found[i]] = 0.0
-        place = n_values
-        entry = n_entries
-        for i in range(uint64(n_entries), uint64(last_entry)):
-            node = found[i]
-            count = tally[node]
-            if count > 0:
-                found[entry] = node
-                per_entry[entry] = np.uint16(count)
-                tally[node] = place
-                place += count
-                entry += 1
+            _drop_smallest(found[n_entries:last_entry], keep, nodes[:n], values, own, level, dense, tally)
+        entry, place = _assign_places(found, per_entry, tally, n_entries, last_entry, n_values)
         for k in range(max_length + 1):
             lost = 0.0
             for i in range(uint64(ends[k]), uint64(ends[k + 1])):

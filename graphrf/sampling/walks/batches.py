@@ -228,6 +228,39 @@ def walk_independent(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _group_walkers(now, standing, k, node_bit, layout, desk, visits):  # type: ignore[no-untyped-def]
+    """Write one visit for each group of walkers on one node, and move those that continue to the front.
+
+    Returns the numbers of groups, and of walkers that continue.
+    """
+    lengths, group, rank, leaving = desk.lengths, desk.number, desk.rank, desk.leaving
+    number_mask = (_U1 << node_bit) - _U1
+    step = uint64(k) << layout.step_bit
+    previous = _ALL
+    size = _U0
+    left = _U0
+    g = -1
+    kept = 0
+    for i in range(standing):
+        word = now[i]
+        place = word >> node_bit
+        is_new = place != previous
+        previous = place
+        g += np.int64(is_new)
+        size = (_U0 if is_new else size) + _U1
+        left = _U0 if is_new else left
+        visits[g] = (place << layout.node_bit) | step | size
+        goes_on = lengths[word & number_mask] > k
+        now[kept] = word
+        group[kept] = uint32(g)
+        rank[kept] = uint32(left)
+        left += uint64(goes_on)
+        leaving[g] = uint32(left)
+        kept += np.int64(goes_on)
+    return g + 1, kept
+
+
+@njit(nogil=True)
 def walk_stratified(  # type: ignore[no-untyped-def]
     sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
 ):
@@ -237,9 +270,8 @@ def walk_stratified(  # type: ignore[no-untyped-def]
     uniform for each (source, node, step). Walkers are words: number of the source in the batch | node | number of
     the walk in the batch. Counters: (source, node, step, SHARED_DIRECTION).
     """
-    lengths, words, group_bits, group = desk.lengths, desk.words, desk.bits, desk.number
+    words, group_bits, group, rank, leaving = desk.words, desk.bits, desk.number, desk.rank, desk.leaving
     now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
-    rank, leaving = desk.rank, desk.leaving
     standing = sources.size * n_walks
     node_bit = uint64(bit_length(standing - 1))
     source_bit = node_bit + uint64(layout.node_bits)
@@ -256,30 +288,7 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             now, standing, node_bit, layout.node_bits + layout.source_bits, then, desk.places
         ):
             now, then = then, now
-        # One visit for each group of walkers on one node; walkers that continue move to the front.
-        step = uint64(k) << layout.step_bit
-        previous = _ALL
-        size = _U0
-        left = _U0
-        g = n - 1
-        kept = 0
-        for i in range(standing):
-            word = now[i]
-            place = word >> node_bit
-            is_new = place != previous
-            previous = place
-            g += np.int64(is_new)
-            size = (_U0 if is_new else size) + _U1
-            left = _U0 if is_new else left
-            visits[g] = (place << layout.node_bit) | step | size
-            goes_on = lengths[word & number_mask] > k
-            now[kept] = word
-            group[kept] = uint32(g - n)
-            rank[kept] = uint32(left)
-            left += uint64(goes_on)
-            leaving[g - n] = uint32(left)
-            kept += np.int64(goes_on)
-        n_groups = g + 1 - n
+        n_groups, kept = _group_walkers(now, standing, k, node_bit, layout, desk, visits[n:])
         for i in range(n_groups):
             place = visits[n + i] >> layout.node_bit
             source[i] = uint32(sources[np.int64(place >> uint64(layout.node_bits))])

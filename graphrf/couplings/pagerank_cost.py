@@ -25,13 +25,10 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.
 
     The permutation that minimises sum_q C[q, sigma(q)] has the least variance (`docs/theory/couplings.md`; the
-    paper, App. E.2, Eqs. 80-82). Rows of P are zero at dangling nodes: a walk that is to go on from there has no
-    end point.
-
-    Exact on graphs of at most 1,000 nodes. Above, N / R times the sum over R sources drawn without replacement: an
-    unbiased estimate, with R such that R K max(nnz, N) is at most 4e9, but at least 8 and at most N. With K steps
-    in the table: R K nnz multiply-adds for the powers, R N (K + order) for the tiles, and R N order^2 for the
-    products. Memory: about 128 MiB, or (order + 3) N floats if that is more.
+    paper, App. E.2, Eqs. 80-82). Rows of P are zero at dangling nodes. Exact on graphs of at most 1,000 nodes;
+    above, N / R times the sum over R sources drawn without replacement: an unbiased estimate, with R such that R K
+    max(nnz, N) is at most 4e9 for K steps, but at least 8. Memory: about 128 MiB, or (order + 3) N floats if that
+    is more.
 
     Examples
     --------

@@ -123,8 +123,7 @@ class Features(SampledRows):
         for 28 pairs of a graph and a kernel within 11 % of the true error with each of five seeds; a test allows
         25 %.
 
-        Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace estimation", SOSA 2021, for
-        the trace of the squared error.
+        Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace estimation", SOSA 2021.
 
         Parameters
         ----------
@@ -134,8 +133,8 @@ class Features(SampledRows):
             Seed of the random vectors. The same seed gives the same estimate.
         apply : callable, optional
             apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph of
-            the features. Features from a file or another process do not hold it, and need
-            `functools.partial(graphrf.apply_kernel, graph)`.
+            the features. Features from a file or another process need `functools.partial(graphrf.apply_kernel,
+            graph)`.
 
         Notes
         -----

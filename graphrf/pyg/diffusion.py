@@ -49,9 +49,10 @@ class GRFDiffusion(BaseTransform):
     k : int
         Number of entries kept in each row, at least 1. The node itself counts like any other.
     sampler : Sampler, optional
-        Estimates the rows, with the kernel's Laplacian. Default: `CompressedPowers(4 k)`, with budgets that fall
-        as the square root of the rest of the series, until 0.1 % of it remains, at most 1,000 steps. Rows whose
-        powers are not compressed are exact; `ExactPowers` makes all exact, for graphs that allow it.
+        Estimates the rows, with the kernel's Laplacian (TruncationWarning or HeavyTailWarning if it does not suit
+        the series). Default: `CompressedPowers(4 k)`, with budgets that fall as the square root of the rest of the
+        series, until 0.1 % of it remains, at most 1,000 steps. `ExactPowers` makes rows exact, for graphs that
+        allow it.
     normalization : {"sym", "row", "none"}
         "sym": D^-1/2 S D^-1/2, S being the cut rows M and M^T averaged where both have an entry, else the one that
         is there, and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: for
@@ -60,8 +61,7 @@ class GRFDiffusion(BaseTransform):
         "row": D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead, and the weights of the edges into
         every node sum to 1: weighted means over neighbours, as in PPRGo; GDC calls it "col".
 
-        "none": the estimates of K_ij. The only choice for kernels whose series has negative terms, such as
-        `InverseCosine`; entries are then kept by size.
+        "none": the estimates of K_ij, kept by size. The only choice for kernels whose series has negative terms.
     weight : str or None
         Edge attribute with the weights, replaced by the new ones. None ignores weights, and the new ones are
         "edge_weight".
@@ -75,11 +75,6 @@ class GRFDiffusion(BaseTransform):
     TypeError, ValueError
         For heterogeneous data and for directed edges (`ToUndirected()` drops the directions); if `edge_index` is
         to be replaced while other attributes belong to the old edges.
-
-    Warns
-    -----
-    TruncationWarning, HeavyTailWarning
-        If the sampler does not suit the series.
 
     Notes
     -----
@@ -141,7 +136,7 @@ class PersonalizedPageRank(BaseTransform):
     Parameters
     ----------
     k, weight, attr_name
-        As for `GRFDiffusion`.
+        As for `GRFDiffusion`, which has the errors too; directed edges are refused with "sym" alone.
     p_halt : float in (0, 1)
         p, GDC's alpha.
     max_residual : float > 0
@@ -150,11 +145,6 @@ class PersonalizedPageRank(BaseTransform):
     normalization : {"row", "sym", "none"}
         How the cut rows are scaled. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `GRFDiffusion`; directed edges only with "sym".
 
     Notes
     -----

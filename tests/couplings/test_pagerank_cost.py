@@ -52,7 +52,7 @@ def test_the_cost_is_the_sum_over_all_pairs_of_nodes_of_products_of_end_point_la
 
 
 def predicted_error(graph, survival, permutation):
-    """The formula of the docstring, sum_i Var(rho_i) for two walks a node."""
+    """The formula of docs/theory/couplings.md, sum_i Var(rho_i) for two walks a node."""
     order, n = permutation.size, graph.n_nodes
     cost = pagerank_cost(graph, survival, order, rng=rng())
     probability = survival.table - np.append(survival.table[1:], 0.0)

@@ -9,6 +9,7 @@ from graphrf.sampling.sample import sample_features
 torch = pytest.importorskip("torch")
 
 from tests.distributed.helpers import require_same  # noqa: E402
+from tests.sampling.test_protocol import PLAIN_WALKS  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
@@ -142,20 +143,8 @@ def test_bad_engines_and_devices_are_named(karate):
 
 
 def test_samplers_of_others_are_refused_by_torch(karate):
-    class Other(grf.RandomWalks):
-        def prepare(self, graph, seed):
-            return _Prepared(super().prepare(graph, seed))
-
-    class _Prepared:
-        def __init__(self, prepared):
-            self._prepared = prepared
-
-        def __getattr__(self, name):
-            return getattr(self._prepared, name)
-
-    sample_features(karate, Other(4), seed=0)
     with pytest.raises(TypeError, match=r"`sampler` must be RandomWalks, .* for engine='torch'"):
-        sample_features(karate, Other(4), seed=0, engine="torch")
+        sample_features(karate, PLAIN_WALKS, seed=0, engine="torch")
 
 
 def test_a_missing_torch_is_told_with_the_extra_that_brings_it(karate, monkeypatch):

@@ -24,7 +24,7 @@ def tile_survival(survival: Survival, order: int) -> np.ndarray:
 
 
 def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
-    """c_q(k), shape (order, K + 1), without columns at the end that are below rounding: the tiles' modulations."""
+    """The modulation c_q(k) of each tile, shape (order, K + 1), without last columns that are below rounding."""
     coefficients = tile_survival(survival, order) * (modulation / survival.table)
     size = np.abs(coefficients).max(axis=0)
     matters = np.flatnonzero(size > 1e-14 * size.sum())

@@ -119,7 +119,7 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    """The k largest personalised PageRank scores of every node, by pushing, scaled; "sym" of D^1/2 Pi D^-1/2."""
+    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2 Pi D^-1/2."""
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))

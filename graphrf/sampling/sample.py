@@ -106,6 +106,8 @@ def sample_features(
         torch; if `path` holds other features, other files or a damaged block, which is named, or is given with a
         device other than the CPU; if `error` is given without `kernel`, or with `sampler` or `path`, or no rows of
         at most 4,096 non-zeros on average reach it.
+    ImportError
+        If torch is needed and not installed.
     OSError
         If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
     MemoryError
@@ -117,7 +119,8 @@ def sample_features(
     each distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 per
     source. Arrays derived from the graph: for walks 8 bytes per entry of the adjacency if weights differ, and a
     copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for powers about 30, and 60
-    temporarily. An `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers.
+    temporarily. An `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers;
+    exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
 
     Examples
     --------

@@ -138,7 +138,7 @@ class DevicePowers:
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Marks values of the nodes that a row keeps (the lower wins a tie), and norms of the others by step."""
+        """Marks the values of nodes that a row keeps (the lower one wins a tie); norms of the others by step."""
         # Sums by (row, node), over the steps in turn.
         keys, order = torch.sort(values.keys)
         pairs = keys >> self._packing.step_bits

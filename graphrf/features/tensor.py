@@ -61,7 +61,7 @@ def step_products(
     """Sums over all visits at step k of c sqrt(d_i / d_v) <y_i, x_v>, float64, shape (n_steps,)."""
     sums = torch.zeros(n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
-        own = _spread(y[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
+        own = _of_entries(y[part.rows], record, part)
         inner = (own * x.index_select(0, record.indices[part.entries])).sum(1).double()
         if roots is not None:
             inner *= _ratios(record, roots, part)
@@ -105,8 +105,7 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
         rank = torch.arange(columns.numel(), device=record.device)
         places = rank.add_((free - torch.cumsum(here, 0) + here).index_select(0, columns))
         numbers = torch.arange(part.rows.start, part.rows.stop, dtype=kind, device=record.device)
-        owners = _spread(numbers, record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
-        rows[places] = owners[entries]
+        rows[places] = _of_entries(numbers, record, part)[entries]
         order[places] = entries.to(kind).add_(part.entries.start)
         free += here
     return pointer.to(kind), rows, order
@@ -138,7 +137,7 @@ def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
 
 def _ratios(record: DeviceRecord, roots: DegreeRoots, part: RecordPart) -> Tensor:
     """sqrt(d_i / d_v) of entries."""
-    own = _spread(roots.rows[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
+    own = _of_entries(roots.rows[part.rows], record, part)
     return own.div_(roots.nodes.index_select(0, record.indices[part.entries]))
 
 
@@ -148,9 +147,10 @@ def _of_visits(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor
     return torch.repeat_interleave(values, sizes, 0, output_size=part.visits.stop - part.visits.start)
 
 
-def _spread(values: Tensor, pointer: Tensor, span: slice) -> Tensor:
+def _of_entries(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the row of each entry."""
-    return torch.repeat_interleave(values, pointer.diff(), 0, output_size=span.stop - span.start)
+    sizes = record.indptr[part.rows.start : part.rows.stop + 1].diff()
+    return torch.repeat_interleave(values, sizes, 0, output_size=part.entries.stop - part.entries.start)
 
 
 class DeviceRows(NamedTuple):

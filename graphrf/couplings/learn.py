@@ -103,11 +103,6 @@ def learn_coupling(
         Permutations of shape (n_walkers - 1, order), the settings, and the exact cost that the solver minimised as
         a sum over tiles: `cost_after` for these permutations, `cost_before` for tiles drawn independently.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments out of range, settings that cannot be combined, a directed graph with a kernel.
-
     Notes
     -----
     Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of more than

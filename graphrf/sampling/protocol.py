@@ -58,22 +58,10 @@ class PreparedSampler(ABC):
     Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
     defaults; sizes, from which memory is predicted, are estimated from a few rows.
 
-    Attributes
-    ----------
-    n_walks : int
-        m, the divisor of counts; 1 by default.
-    n_nodes : int
-        N, the number of nodes of the graph.
-    scale : float
-        The graph's scale of the sampler's Laplacian.
-    degrees : ndarray, shape (N,), or None
-        d of every node, any positive number for an isolated one; None for the combinatorial Laplacian.
-    counts_dtype : numpy.dtype
-        Type of c_ivk: uint16 (default), or float32 for powers, whose blocks have multiply-adds.
-    row_bytes : int
-        Bytes of a row beside the six arrays of every record.
-    remedy : str
-        Advice for the message of a MemoryError.
+    `degrees`, shape (N,), are the d of the nodes, any positive number for an isolated one, None for the
+    combinatorial Laplacian, and `scale` is the graph's. `counts_dtype` is the type of c_ivk: uint16, or float32
+    for powers, whose blocks have multiply-adds; `row_bytes` are those of a row beside the six arrays of every
+    record; `remedy` is advice for the message of a MemoryError.
 
     Examples
     --------

@@ -46,9 +46,9 @@ def learn_coupling(
 ) -> Coupling:
     r"""Permutations that couple the lengths of walks so that estimates from them have the least variance.
 
-    The unit interval of each walk's uniform is cut into `order` tiles, and tile q of one walker is matched to tile
-    sigma(q) of the other. The direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of
-    the paper), and the objective is, averaged over node pairs (i, j),
+    Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The direction-averaged features
+    psi^(q) of every tile are computed exactly (Eq. 54 of the paper), and the objective is, averaged over node
+    pairs (i, j),
 
     .. math::
         \text{Eq. 56:}\quad & \sum_q \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
@@ -57,7 +57,9 @@ def learn_coupling(
             \cdot (\psi^{(r)} + \psi^{(\sigma(r))})_j \big]^2.
 
     The mean over all pairs (i = j included) depends on the graph only through the spectrum of its walk matrix, so
-    learning for a graph costs no more than its density of states, at any size.
+    learning costs no more than its density of states (`docs/theory/couplings.md`).
+
+    Source: the paper (Reid et al. 2024), Sec. 4.1, App. C.3 and C.3.1, and App. E for PageRank.
 
     Parameters
     ----------
@@ -72,29 +74,25 @@ def learn_coupling(
         Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive"); in the paper
         30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
     solver : {"linear", "quadratic", "projection", "exhaustive"}
-        - "linear": minimises Eq. 56, by the Hungarian algorithm. With more than two walkers its full sum,
-          sum_q [(sum of all walkers' tiles)_i . (the same)_j]^2, by assigning one walker at a time.
-        - "quadratic": minimises Eq. 55, by exchanging two images at a time, from the linear solution, four
-          candidates of "projection" and four random permutations (with `pairs`, without those candidates).
-        - "projection": judges by Eq. 55 the 100 candidates that Hungarian algorithms on random projections find
-          (Lemma C.2 of the paper). As a theorem the lemma does not hold as printed: a matching of least weight
-          minimises a signed sum and not its size, and the vectors that it wants apart are nearly parallel. So it
-          is a heuristic; the one difference is that the projections g = h h^T keep all weights at least 0.
-        - "exhaustive": minimises Eq. 55 over all permutations; the reference for the others.
+        "linear" minimises Eq. 56, for more than two walkers its full sum by assigning one walker at a time; use
+        it: in the true error of Gram matrices all solvers agree to five digits, 0.1 to 13 % below that of
+        independent lengths, and only modulations with large negative terms make a difference, of up to 0.7 % in
+        either direction (`benchmarks/coupling_solvers.py`). The others minimise Eq. 55: "quadratic" by exchanging
+        two images at a time, from the linear solution, four candidates of "projection" (not with `pairs`) and four
+        random permutations; "projection" among 100 candidates of Hungarian algorithms on random projections (after
+        Lemma C.2 of the paper); "exhaustive" over all permutations.
     objective : {"gram", "pagerank"}
         Whose variance is minimised: the Gram matrix, or PageRank scores from end points, whose exact summed
         variance is linear in sigma (Eq. 82 of the paper; solver "linear").
     n_walkers : int
-        Number of walks that are coupled with each other, 2 to 64. More than 2, which the paper leaves open, need
-        the solver "linear" and the objective "gram". The number of walks of a sampler must be a multiple of it.
+        Number of walks that are coupled with each other, 2 to 64; more than 2 need the solver "linear" and the
+        objective "gram", and `Stratified` lengths, which need no learning, do as well (`benchmarks/multiway.py`).
     pairs : int, optional
         Average over this number of random node pairs instead of all, exactly for each; only for two walkers, the
         objective "gram", and the solvers "linear", "quadratic" and "exhaustive".
     projections : int, optional
-        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections, the
-        paper's Johnson-Lindenstrauss route (Eq. 62). It is not needed, since the exact form is as small and
-        faster, and it is noisy: the estimate's relative variance is (2 + 6 tr B^4 / (tr B^2)^2) / projections with
-        B = sum_q (h_q + h_sigma(q))(W)^2, so that 1 % may take 80,000. The costs that are recorded are exact.
+        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections (Eq. 62).
+        The exact form is as small and faster, and an error of 1 % may take 80,000 projections.
     seed : int, optional
         For random pairs, sources, starts and projections, and for the probes of the density of states on graphs of
         more than 1,000 nodes. The default is 0, since the result is an optimum and not a sample.
@@ -102,33 +100,15 @@ def learn_coupling(
     Returns
     -------
     Coupling
-        Permutations of shape (n_walkers - 1, order), the settings, and the cost that the solver minimised (Eq. 56
-        for "linear", Eq. 55 for the other three, Eq. 82 for PageRank) as a sum over tiles: `cost_after` for these
-        permutations, `cost_before` for tiles that every walker draws independently.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments out of range, settings that cannot be combined, a directed graph with a kernel.
+        Permutations of shape (n_walkers - 1, order), the settings, and the exact cost that the solver minimised as
+        a sum over tiles: `cost_after` for these permutations, `cost_before` for tiles drawn independently.
 
     Notes
     -----
-    Which solver? "linear". In the true relative error of the Gram matrix from two walks, exact and with the
-    variance of directions that both equations leave out (`benchmarks/coupling_solvers.py`: five graphs, p_halt
-    0.1, 0.3 and 0.5, orders 8 and 30), all solvers reach the same value to five digits in all 120 settings with
-    the 2-regularised Laplacian, diffusion (lengthscales 1 and 2) and Matern kernels. It is also the least that a
-    search on the true error finds, and what plain reversal, sigma(q) = n + 1 - q, reaches: 0.1 to 1.5 % below that
-    of independent lengths at p_halt 0.1, 0.8 to 10 % at 0.3, 3 to 13 % at 0.5. Only for modulations with large
-    negative terms did the solvers differ, by up to 0.7 % of the error and in either direction. Where a node has
-    many walks, `Stratified` lengths need no learning and do as well as couplings of many walkers
-    (`benchmarks/multiway.py`).
-
     Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of more than
     half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
     columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) per step and some `order` steps per start,
     where R, about 10 for all pairs, is the rank of Eq. 55 as a quadratic form; order! R for "exhaustive".
-
-    Source: the paper (Reid et al. 2024), Sec. 4.1, App. C.3 and C.3.1, and App. E for PageRank.
 
     Examples
     --------
@@ -223,7 +203,7 @@ def _match_spectra(
         permutations = solve_multiway(spectra, weights, n_walkers, rng=rng)
         after = multiway_cost(spectra, weights, permutations)
         return _Found(permutations, independent_cost(spectra, weights, n_walkers), after)
-    linear = _match_linear(spectral_cost(spectra, weights))
+    linear = _match_linear(spectral_cost(spectra, spectra, weights))
     if solver == "linear":
         return linear
     cost = spectral_form(spectra, weights)

@@ -8,18 +8,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 
-def spectral_cost(spectra: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    r"""Eq. 56 averaged over all node pairs: C[a, b] = sum_lambda weight (h_a(lambda) + h_b(lambda))^4.
+def spectral_cost(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    r"""Eq. 56 averaged over all node pairs: C[a, b] = sum_p weights_p (left_ap + right_bp)^4.
 
-    `spectra` has shape (order, number of points), `weights` (number of points,). That the mean over pairs
-    [(psi^(a) + psi^(b))_i . (psi^(a) + psi^(b))_j]^2 is this sum (up to the constant N) follows from
-    ||(h_a + h_b)(W)^2||_F^2 being the sum of fourth powers of eigenvalues.
+    `left` and `right` have shape (tiles, points of the spectrum), `weights` (points,). The mean over pairs
+    [(psi^(a) + psi^(b))_i . (psi^(a) + psi^(b))_j]^2 is this sum (up to the constant N), since
+    ||(h_a + h_b)(W)^2||_F^2 is the sum of fourth powers of eigenvalues.
     """
-    return fourth_powers(spectra, spectra, weights)
-
-
-def fourth_powers(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """C[a, b] = sum_p weights_p (left_ap + right_bp)^4."""
     # The binomial expansion: five matrix products, and no array of order^2 times the number of points.
     cost = np.zeros((left.shape[0], right.shape[0]))
     for power in range(5):

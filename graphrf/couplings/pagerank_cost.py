@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks
 from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.walks.lengths import Survival
@@ -25,45 +24,11 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     .. math:: C_{ab} = \langle P_a, P_b \rangle_F, \qquad
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.
 
-    The scores from end points of two walks per node, coupled by sigma, have the exact summed variance
-
-    .. math:: \sum_i \mathrm{Var}(\hat\rho_i) = \frac{1}{2 N^2}
-              \Big( \mathbf{1}^T F \mathbf{1} + \frac1n \sum_q C_{q \sigma(q)} - 2 \lVert F \rVert_F^2 \Big),
-              \qquad F = \frac1n \sum_a P_a,
-
-    so the permutation that minimises sum_q C[q, sigma(q)] is the best one, without an approximation.
-
-    Parameters
-    ----------
-    graph : Graph
-        Directed or not. Rows of P are zero at dangling nodes: a walk that is to go on from there is lost and has
-        no end point, as in `graphrf.pagerank.estimate`.
-    survival : Survival
-        The distribution of walk lengths.
-    order : int
-        n, the number of tiles, at least 1; 10 in the paper.
-    rng : numpy Generator
-        Chooses the sources on graphs of more than 1,000 nodes; unused otherwise.
-
-    Returns
-    -------
-    ndarray of float64, shape (order, order)
-        Symmetric, not negative, positive semi-definite. Exact on graphs of at most 1,000 nodes. Above, N / R
-        times the sum over R sources drawn without replacement, each exact: an unbiased estimate, with R such that
-        R K max(nnz, N) is at most 4e9, but at least 8 and at most N (then exact again).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `graph` is no Graph or `order` no positive integer.
-
-    Notes
-    -----
-    With K steps in the table (349 for p_halt 0.1) and R sources: R K nnz multiply-adds for the powers,
-    R N (K + order) to collect the tiles, since a length belongs to one tile or lies on a border, and
-    R N order^2 for the products. Memory: about 128 MiB, or (order + 3) N floats if that is more.
-
-    Source: the paper (Reid et al. 2024), App. E.2, Eqs. 80-82.
+    The permutation that minimises sum_q C[q, sigma(q)] has the least variance (`docs/theory/couplings.md`; the
+    paper, App. E.2, Eqs. 80-82). Rows of P are zero at dangling nodes. Exact on graphs of at most 1,000 nodes;
+    above, N / R times the sum over R sources drawn without replacement: an unbiased estimate, with R such that R K
+    max(nnz, N) is at most 4e9 for K steps, but at least 8. Memory: about 128 MiB, or (order + 3) N floats if that
+    is more.
 
     Examples
     --------
@@ -76,7 +41,6 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
            [0. , 2.5]])
     """
     require_graph(graph)
-    order = checks.integer("order", order, low=1)
     probability = -np.diff(tile_survival(survival, order), append=0.0)
     n_nodes = graph.n_nodes
     adjacency = graph.adjacency

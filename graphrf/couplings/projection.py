@@ -21,13 +21,12 @@ _BLOCK = 2_048
 def projected_form(
     spectra: np.ndarray, weights: np.ndarray, projections: int, rng: np.random.Generator
 ) -> QuadraticCost:
-    r"""Eq. 55 averaged over all node pairs, estimated by `projections` random projections (Eq. 62).
+    """Eq. 55 averaged over all node pairs, estimated by `projections` random projections (Eq. 62).
 
     The paper's Gaussian matrix has N^2 columns; in its factored form a row is the product of two independent
     Gaussian vectors, (g . v)(h . v), which is as unbiased. The estimate of cost(sigma) has the relative variance
-    (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q (h_q + h_sigma(q))(W)^2: between 2 and 8 over the number
-    of projections, so a deviation of 1 % may take 80,000 of them. All permutations share that noise, so their
-    order is better known than their costs.
+    (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q (h_q + h_sigma(q))(W)^2, between 2 and 8 over the number
+    of projections.
     """
     basis = tile_basis(spectra)
     squares = np.sqrt(weights) * symmetric_vector(basis.T @ spectra)
@@ -42,13 +41,11 @@ def projected_form(
 def projection_candidates(
     spectra: np.ndarray, weights: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    r"""Permutations that minimise sum_q u_{q sigma(q)} . g for `count` random g, shape (count, order).
+    """Permutations that minimise sum_q u_{q sigma(q)} . g for `count` random g, shape (count, order).
 
-    After Lemma C.2 of the paper, which promises the minimiser of |sum_q u_{q sigma(q)}| with a known probability
-    for isotropic g. As printed it does not hold: a matching of least weight minimises the signed sum and not its
-    size, and all these sums are nearly parallel, so that the separation which it asks for is empty. What is left
-    is a generator of candidates, to be judged by the true cost. Here g = h h^T with h Gaussian, so that no weight
-    is negative.
+    After Lemma C.2 of the paper. As printed it does not hold: a matching of least weight minimises the signed sum
+    and not its size, and all these sums are nearly parallel, so that the separation which it asks for is empty. So
+    these are candidates, to be judged by the true cost. Here g = h h^T with h Gaussian: no weight is negative.
     """
     found = []
     for _ in range(count):

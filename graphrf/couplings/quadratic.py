@@ -1,9 +1,8 @@
 r"""Quadratic matching of quantiles: Eq. 55 of the paper, exact, with a local search over swaps.
 
-Eq. 55 sums [(v_q + v_sigma(q)) . (w_r + w_sigma(r))]^2 over all tiles q and r, where v and w are the tile averages
-of two nodes. It is a quadratic form of f = sum_q vec[(v_q + v_sigma(q)) (v_q + v_sigma(q))^T] (Eqs. 59 to 61). The
-tile averages span few dimensions (10 to 20, whatever the graph: they are smooth functions of W), so f needs no
-vectors of N^2 entries and no random projection: in coordinates of that span the form is a small matrix,
+Eq. 55 is a quadratic form of f = sum_q vec[(v_q + v_sigma(q)) (v_q + v_sigma(q))^T] (Eqs. 59 to 61), v the tile
+averages of a node. These span few dimensions (10 to 20, whatever the graph: they are smooth functions of W), so f
+needs no vectors of N^2 entries and no random projection: in coordinates of that span the form is a small matrix,
 diagonalised once, and
 
 .. math:: \mathrm{cost}(\sigma) = \sum_r s_r \Big( \sum_q T_{q \sigma(q) r} \Big)^2, \qquad s_r = \pm 1.

@@ -1,12 +1,10 @@
 r"""Direction-averaged features of the quantiles of a distribution of lengths, exactly.
 
-A walk of length l from node i has the direction-averaged feature vector psi~(l)_i = sum_{k<=l} f_k / S(k)
-(W^k)_i. (Eq. 52 of the paper). Averaged over the q-th of n equal quantiles ("tiles") of that distribution it is
+Averaged over the q-th of n equal quantiles ("tiles"), q = 1 .. n, the features of a walk of length l,
+sum_{k<=l} f_k / S(k) (W^k)_i., are (Eqs. 52 and 54 of the paper)
 
 .. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k), \qquad
-          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1),
-
-with q = 1 .. n (Eq. 54, whose printed interval should read ((q-1)/n, q/n]). Nothing is simulated.
+          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1).
 """
 
 from __future__ import annotations
@@ -26,10 +24,7 @@ def tile_survival(survival: Survival, order: int) -> np.ndarray:
 
 
 def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
-    """c_q(k), shape (order, K + 1): the modulation of each tile; their mean is the modulation itself.
-
-    Columns at the end whose coefficients are below rounding are left out.
-    """
+    """The modulation c_q(k) of each tile, shape (order, K + 1), without last columns that are below rounding."""
     coefficients = tile_survival(survival, order) * (modulation / survival.table)
     size = np.abs(coefficients).max(axis=0)
     matters = np.flatnonzero(size > 1e-14 * size.sum())
@@ -44,11 +39,9 @@ def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarra
 def tile_products(
     coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    r"""psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
+    """psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
 
-    Since W is symmetric, psi^(a)_i . psi^(b)_j = sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: one column of powers of W
-    for each source, for any order. Cost: 2 K sparse products with n_pairs columns, taken in blocks of about
-    16 million floats.
+    Since W is symmetric, this is sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: 2 K sparse products with n_pairs columns.
     """
     n, order = walk_matrix.shape[0], coefficients.shape[0]
     products = np.empty((sources.size, order, order))

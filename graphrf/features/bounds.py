@@ -120,10 +120,7 @@ def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, fl
 
 
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K in operator norm if the series ends at `length`.
-
-    A = sum_k |f_k|, and the tail is the part of this sum above `length`.
-    """
+    """The bound tail (2 A - tail) on the error of K in operator norm where the series ends, A = sum_k |f_k|."""
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)
     return float(tail * (2 * total - tail))
@@ -146,9 +143,7 @@ def row_errors(info: SampleInfo, kernel: FeatureKernel, n_rows: int, cut: CutRow
 def _cut_norm(info: SampleInfo, cut: CutRows, f: np.ndarray) -> float:
     """A bound on the operator norm of the part that was cut, for f >= 0, with rounding to float32.
 
-    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`: for D >= 0 and p >
-    0, |D|_2^2 <= max_i (D p)_i / p_i max_v (D^T p)_v / p_v. Here D = sum_k f_k W^k without the entries kept, and W
-    p = p.
+    It is the smaller of the Frobenius norm and Schur's test, see `Features.truncation_error`, with W p = p.
     """
     distinct, first = np.unique(cut.nodes, return_index=True)
     if distinct.size < cut.nodes.size:

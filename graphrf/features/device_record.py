@@ -31,10 +31,8 @@ class RecordPart(NamedTuple):
 class DeviceRecord:
     """A `graphrf.features.record.Record` in tensors of one device.
 
-    Torch supports few operations on uint16, so such values are kept as the same bits in int16 (see `unsigned16`).
-
-    Attributes are those of `Record`, as tensors: `visits_per_entry`, `steps` and the counts of walks are int16
-    with the bits of uint16, and `visit_ptr` is int64.
+    Torch supports few operations on uint16, so `visits_per_entry`, `steps` and the counts of walks are kept as the
+    same bits in int16 (see `unsigned16`). `visit_ptr` is int64.
     """
 
     indptr: Tensor
@@ -88,10 +86,7 @@ class DeviceRecord:
         return Record(**{name: host_array(tensor) for name, tensor in self.tensors().items()})
 
     def parts(self, visits_at_once: int) -> list[RecordPart]:
-        """The rows in runs of about `visits_at_once` visits, plus at most those of one row.
-
-        Only the limits of the runs are copied to the host, once for each `visits_at_once`.
-        """
+        """The rows in runs of about `visits_at_once` visits, plus at most those of one row."""
         if visits_at_once not in self._parts:
             marks = torch.arange(0, self.steps.numel(), visits_at_once, device=self.device)
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
@@ -122,7 +117,7 @@ class DeviceRecord:
         if not isinstance(rows, Tensor):
             rows = torch.from_numpy(np.array(rows, dtype=np.int64))
         rows = rows.to(self.device)
-        indptr, visit_ptr = _joined(self.indptr, rows), _joined(self.visit_ptr, rows)
+        indptr, visit_ptr = starts_of(self.indptr.diff()[rows]), starts_of(self.visit_ptr.diff()[rows])
         n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
         # repeated rows may have more entries than the type of the whole record can count
         kind = torch.int64 if n_entries > _MOST_SHORT else self.indices.dtype
@@ -153,10 +148,7 @@ def device_record(record: Record, device: torch.device) -> DeviceRecord:
 
 
 class _Writable:
-    """The memory of an array, declared writable, since torch warns of read-only arrays.
-
-    The warning is not filtered: filters belong to the process and are not safe to change in threads.
-    """
+    """The memory of an array, declared writable, since torch warns of read-only arrays."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array  # keeps the memory alive
@@ -209,11 +201,11 @@ def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
     return torch.arange(n_rows, device=device)[rows]
 
 
-def _joined(pointer: Tensor, rows: Tensor) -> Tensor:
-    """Row pointer of the selected rows, concatenated, int64."""
-    joined = torch.zeros(rows.numel() + 1, dtype=torch.int64, device=pointer.device)
-    joined[1:] = torch.cumsum(pointer.diff()[rows], 0)
-    return joined
+def starts_of(sizes: Tensor) -> Tensor:
+    """Start of each segment of these sizes, and the end of the last, int64."""
+    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=starts[1:])
+    return starts
 
 
 def _places(pointer: Tensor, members: Tensor, joined: Tensor, rows: slice, span: slice) -> Tensor:

@@ -36,18 +36,9 @@ class FeatureErrorWarning(UserWarning):
 class Origin:
     """Origin of features, kept as long as they stay in this process.
 
-    Attributes
-    ----------
-    apply : callable
-        apply(kernel, v, tol=...) = K v: `graphrf.apply_kernel` on the graph of the features.
-    edges : int
-        Non-zero entries of the walk matrix: multiply-adds of one product.
-    sampler : Sampler
-        The sampler that drew them.
-    choice : ErrorChoice or None
-        Record of how the sampler was chosen, if an error was given.
-    follow : callable or None
-        follow(features, graph, n_threads): these features on an edited graph.
+    `apply(kernel, v, tol=...)` is K v on their graph, `edges` the multiply-adds of a product with its walk matrix;
+    `choice` records how the sampler was chosen for an error; `follow(features, graph, n_threads)` gives these
+    features on an edited graph.
     """
 
     apply: Callable[..., np.ndarray]
@@ -66,8 +57,18 @@ class MeasuredRows(NamedTuple):
     diagonal: Callable[[], np.ndarray] | None
 
 
-def measured(rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray], *, seed: int) -> float:
-    """See `Features.relative_error`."""
+def measured(
+    rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray] | None, origin: Origin | None, seed: int
+) -> float:
+    """See `Features.relative_error`; without `apply` products are those of the origin."""
+    if apply is None:
+        if origin is None:
+            raise checks.value_error(
+                "apply",
+                "must be given for features that do not hold their graph, since they come from a file or from "
+                "another process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
+            )
+        apply = origin.apply
     exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
     return _sketched(rows.gram, exact, rows.nodes.size, _BLOCK, np.random.default_rng(seed))
 
@@ -91,7 +92,7 @@ class Watch:
     def check(
         self, rows: MeasuredRows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
     ) -> None:
-        """Warn if the error is above a quarter, or the diagonal much too large at the node where it is largest.
+        """Warn of an error above a quarter, or of a diagonal that is much too large where it is largest.
 
         `call_work` is the approximate number of multiply-adds of the call.
         """
@@ -214,20 +215,3 @@ def _signs(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
 def _ratio(wrong: float, size: float) -> float:
     """wrong / size; 0 if both are zero."""
     return wrong / size if size > 0 else (0.0 if wrong == 0 else float("inf"))
-
-
-def no_graph() -> ValueError:
-    """The error if features from a file or another process are measured without `apply`."""
-    return checks.value_error(
-        "apply",
-        "must be given for features that do not hold their graph, since they come from a file or from another "
-        "process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
-    )
-
-
-def cannot_follow() -> ValueError:
-    """The error if features from a file or another process are updated."""
-    return ValueError(
-        "features that come from a file or from another process do not hold their graph, so they cannot follow an "
-        "edit of it: sample them again, graphrf.sample_features"
-    )

@@ -56,7 +56,7 @@ class _Run(NamedTuple):
 
 
 class FeatureFactor:
-    r"""The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
+    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
 
     Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend on the number of
     threads nor, except for `grad_f`, on the other columns.
@@ -64,15 +64,6 @@ class FeatureFactor:
     Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
     `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached nodes are scattered; and two
     panels a thread in `apply_t`.
-
-    Parameters
-    ----------
-    info : SampleInfo
-    nodes : ndarray of int64, shape (n,)
-        Nodes of the rows.
-    record : Record
-    n_threads : int, optional
-        Number of threads. Default: the cores that the process may use.
     """
 
     def __init__(

@@ -39,15 +39,14 @@ class Features(SampledRows):
 
     where f is the kernel's modulation and d the degrees (all equal for the combinatorial Laplacian). For random
     walks, c_ivk is the number of the m walks from node i that stand on v after k steps, in uint16, and S(k) the
-    probability that a walk has at least k steps. For powers (`ExactPowers`, `CutPowers`, `CompressedPowers`) it is
-    the probability that a walk from i stands on v after k steps, or an estimate of it, in float32, and
-    m = S(k) = 1. Only c is stored. E[phi(i) . phi(j)] = K_ij for i != j (up to `truncation_error`).
+    probability that a walk has at least k steps. For powers it is the probability that a walk from i stands on v
+    after k steps, or an estimate of it, in float32, and m = S(k) = 1. Only c is stored. E[phi(i) . phi(j)] = K_ij
+    for i != j (up to `truncation_error`).
 
-    Made by `graphrf.sample_features` and `graphrf.features.load_features`; not meant to be constructed by hand.
-
-    The record is on the host, or on a torch device (`device`, `to`), where `torch`, `take` and `gp.GRFKernel`
-    work. Methods that return numpy or scipy objects copy it to the host once and keep the copy. Pickles and copies
-    by the module `copy` hold the host's record.
+    Made by `graphrf.sample_features` and `graphrf.features.load_features`. The record is on the host, or on a
+    torch device (`device`, `to`), where `torch`, `take` and `gp.GRFKernel` work. Methods that return numpy or
+    scipy objects copy it to the host once and keep the copy. Pickles and copies by the module `copy` hold the
+    host's record.
 
     Source: the paper (Reid et al. 2024), Eq. 9 and Eq. 50, with the importance weights of simple random walks
     on the normalised Laplacian in closed form.
@@ -56,26 +55,12 @@ class Features(SampledRows):
     ----------
     nodes : ndarray of int64, shape (n,)
         Positions of the nodes that the rows belong to.
-    n_nodes : int
-        N, the number of nodes of the graph, and of columns.
-    n_walks : int
-        m, walks from each node; 1 for powers.
     n_steps : int
         Steps walked in all; for powers, multiply-adds: edges read.
     nnz : int
         Stored (node, reached node) pairs: the non-zeros of every feature matrix.
-    nbytes : int
-        Memory of the record in bytes.
-    device : str
-        Device of the record: "cpu", or a torch device such as "cuda:0".
-    seed : int
-        Seed of the samples.
-    laplacian : str
-        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
-    description : dict
-        The sampler's settings, for the record.
     info : graphrf.features.sample_info.SampleInfo
-        These settings, and what the rows need of the graph.
+        The sampler's settings, and what the rows need of the graph.
     record : graphrf.features.record.Record
         The arrays of c, on the host.
     sampler : Sampler or None
@@ -85,25 +70,17 @@ class Features(SampledRows):
     """
 
     def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
-        r"""The feature matrix Phi of a kernel; Phi Phi^T estimates K.
+        """The feature matrix Phi of a kernel, shape (n, N), of the features' dtype; Phi Phi^T estimates K.
+
+        Its index arrays are shared by all kernels and read-only. An entry in float32 is the rounded entry of
+        float64; powers are stored in float32, so their float64 matrices are no more accurate.
 
         Parameters
         ----------
         kernel : Kernel
-            Any kernel of the features' Laplacian.
+            Any kernel of the features' Laplacian; ValueError for one of the other.
         n_threads : int, optional
             Number of threads. Default: the cores that the process may use. The result does not depend on it.
-
-        Returns
-        -------
-        scipy.sparse.csr_array, shape (n, N), of the features' dtype. Its index arrays are shared by all kernels
-        and read-only. An entry in float32 is the rounded entry of float64; powers are stored in float32, so their
-        float64 matrices are no more accurate.
-
-        Raises
-        ------
-        ValueError
-            If the kernel belongs to the other Laplacian.
 
         Warns
         -----
@@ -123,10 +100,9 @@ class Features(SampledRows):
         Cost: O(visits) time, nnz floats of memory; of cut powers once more for their bound.
 
         The error is estimated by exact products with two or twelve vectors in some 30 ms, or about as long as the
-        call itself. It is not estimated if that would take longer (long kernels, graphs of some 100,000 edges or
-        more), if the features come from a file or another process and do not hold their graph, or if graphrf
-        itself calls this method. A diagonal above twice (sum_k |f_k|)^2, the most that an entry of K can be,
-        always warns.
+        call itself; not if that would take longer (long kernels, some 100,000 edges or more), if the features do
+        not hold their graph (from a file or another process), or if graphrf itself calls. A diagonal above twice
+        (sum_k |f_k|)^2, the most that an entry of K can be, always warns.
         """
         f = self.checked_modulation(kernel)
         phi = self.matrix_from_modulation(f, n_threads=n_threads)
@@ -143,34 +119,27 @@ class Features(SampledRows):
         .. math:: \frac{\| \Phi \Phi^\top - K_{SS} \|_F}{\| K_{SS} \|_F},
 
         where S is `nodes` and K the kernel itself, so that variance and truncation both count. Up to 32 nodes the
-        value is exact; for more it is estimated from products of both matrices with 32 vectors, 16 of them random.
+        value is exact; for more it is estimated from products of both matrices with 32 vectors, 16 of them random:
+        for 28 pairs of a graph and a kernel within 11 % of the true error with each of five seeds; a test allows
+        25 %.
+
+        Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace estimation", SOSA 2021.
 
         Parameters
         ----------
         kernel : Kernel
-            See `matrix`.
+            See `matrix`, also for errors.
         seed : int in [0, 2^63)
             Seed of the random vectors. The same seed gives the same estimate.
         apply : callable, optional
-            apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph
-            of the features, which they hold as long as they stay in the process. Features from a file need
-            `functools.partial(graphrf.apply_kernel, graph)`.
-
-        Returns
-        -------
-        float, at least 0. For 28 pairs of a graph and a kernel it was within 11 % of the true error with each of
-        five seeds; a test allows 25 %.
-
-        Raises
-        ------
-        TypeError, ValueError
-            See `matrix`; also if the features do not contain their graph and `apply` is not given.
+            apply(kernel, v, tol=...) = K v for v of shape (N, p). Default: `graphrf.apply_kernel` on the graph of
+            the features. Features from a file or another process need `functools.partial(graphrf.apply_kernel,
+            graph)`.
 
         Notes
         -----
         Cost: 32 products with K by the series (`apply_kernel`, tolerance 1e-6), 64 with Phi, and its matrix;
-        memory for some 100 N numbers. Source: Meyer, Musco, Musco and Woodruff, "Hutch++: Optimal stochastic trace
-        estimation", SOSA 2021, for the trace of the squared error.
+        memory for some 100 N numbers.
 
         Examples
         --------
@@ -181,13 +150,9 @@ class Features(SampledRows):
         >>> few.relative_error(kernel) > many.relative_error(kernel)
         True
         """
-        f = self.info.modulation(kernel)
         seed = checks.seed(seed)
-        if apply is None:
-            if self.origin is None:
-                raise error.no_graph()
-            apply = self.origin.apply
-        return error.measured(self._rows(self.matrix_from_modulation(f)), kernel, apply, seed=seed)
+        phi = self.matrix_from_modulation(self.info.modulation(kernel))
+        return error.measured(self._rows(phi), kernel, apply, self.origin, seed)
 
     def matrix_from_modulation(self, modulation: np.ndarray, *, n_threads: int | None = None) -> sp.csr_array:
         """The feature matrix of a modulation given as a vector; missing entries at its end count as zero."""
@@ -202,19 +167,19 @@ class Features(SampledRows):
     def torch(self, kernel: FeatureKernel, *, device: str | torch.device | None = None) -> torch.Tensor:
         """The feature matrix as a torch sparse CSR tensor on a device; needs the extra `gp`.
 
+        It has the numbers, errors and warnings of `matrix`. Features on a device compute it there; its index
+        tensors are then those of the record, and must not be written to. With `CutPowers`, the bound that decides
+        on a warning needs the host's copy of the record.
+
         Parameters
         ----------
         kernel : Kernel
-            See `matrix`, which raises the same errors and warnings.
         device : str or torch.device, optional
             Default: the device of the features.
 
         Returns
         -------
         Tensor, shape (n, N), of the features' dtype
-            The numbers of `matrix`. Features on a device compute it there; its index tensors are then those of the
-            record, and must not be written to. With `CutPowers`, the bound that decides on a warning needs the
-            host's copy of the record.
         """
         place = torch_device(self.device if device is None else device, "Features.torch")
         f = self.checked_modulation(kernel)
@@ -239,13 +204,15 @@ class Features(SampledRows):
         cols: Any = None,
         other: Features | None = None,
     ) -> np.ndarray:
-        r"""An estimate of the Gram matrix K[rows, cols], dense.
+        """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.
 
         Without `other` it is Phi Phi^T: symmetric, positive semi-definite, and unbiased off the diagonal up to
         `truncation_error`. Its diagonal is too large by the features' variance: 14 to 20 % of K_ii with 8 walks
         and short kernels, many times K_ii for kernels much too long for the rows; 0 for exact and cut powers. With
         an independent set of features `other` it is Phi Phi'^T: unbiased everywhere, but neither symmetric nor
         positive, so it serves to measure errors and not as the covariance of a Gaussian process.
+
+        It warns as `matrix` does, of the error of all rows, or with `other` of none.
 
         Parameters
         ----------
@@ -256,23 +223,10 @@ class Features(SampledRows):
             Features of the same graph, drawn with another seed unless one of the two is of `ExactPowers` or
             `CutPowers`, which draw nothing.
 
-        Returns
-        -------
-        ndarray, shape (len(rows), len(cols)), of the features' dtype.
-
         Raises
         ------
         MemoryError
             If the dense result does not fit; it is raised before anything is allocated.
-
-        Warns
-        -----
-        HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            As `matrix`, of the error of all rows; with `other`, not of the error.
-
-        Notes
-        -----
-        Cost: the matrices of these rows, their sparse product (a few rows of it at a time), and the dense result.
         """
         right_features = self if other is None else other
         if other is not None:
@@ -299,7 +253,7 @@ class Features(SampledRows):
         return dense_product(left, right)
 
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> Features:
-        r"""The features of these nodes on an edited graph, bit for bit those that sampling there would give.
+        """The features of these nodes on an edited graph, bit for bit those that sampling there would give.
 
         Random numbers belong to (seed, source, step, walk or node), so a walk changes only if it met a node whose
         edges changed. Only the rows of these walks are drawn again, with the same sampler and seed.
@@ -309,32 +263,24 @@ class Features(SampledRows):
         graph : Graph
             The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
         n_threads : int, optional
-            Number of threads. Default: the cores that the process may use. The result does not depend on it.
-
-        Returns
-        -------
-        Features
-            On the new graph; they can be updated in turn. These features stay as they are.
+            As for `matrix`.
 
         Raises
         ------
         TypeError, ValueError
-            If the features come from a file or another process and do not hold their graph; if another sampler
-            than `RandomWalks` drew them (see Notes); if they are on a device, or the nodes differ.
+            If the features come from a file or another process and do not hold their graph; if they are on a
+            device, or the nodes differ; if powers drew them, whose order of sums and draws may change by an edge
+            anywhere.
         MemoryError
             If a second record does not fit.
 
         Notes
         -----
         Time: the walks of the rows that met the edit, one pass over the entries and over the edges of both graphs
-        to find them, and a copy of the record. Memory: a second record.
-
-        *Every row is drawn again* if the edit is not local: if equal weights become unequal or the reverse (walks
-        then use their random bits differently); if `AutoLengths` chooses other lengths for the new graph; and, for
-        the combinatorial Laplacian, if the largest degree changes, and with it every probability of staying.
-
-        *Powers are refused.* `CompressedPowers`, `CutPowers` and `ExactPowers` process nodes in reverse
-        Cuthill-McKee order, which an edge anywhere may change, and with it the order of sums and the draws.
+        to find them, and a copy of the record. Every row is drawn again if equal weights become unequal or the
+        reverse (walks then use their random bits differently); if `AutoLengths` chooses other lengths for the new
+        graph; and, for the combinatorial Laplacian, if the largest degree changes, and with it every probability
+        of staying.
 
         Examples
         --------
@@ -342,15 +288,17 @@ class Features(SampledRows):
         >>> ring = np.arange(1000)
         >>> before = grf.from_edges(ring, (ring + 1) % 1000)
         >>> after = grf.from_edges(ring[1:], (ring[1:] + 1) % 1000)  # without the edge from 0 to 1
-        >>> features = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0)
-        >>> updated = features.updated(after)
+        >>> updated = grf.sample_features(before, grf.RandomWalks(n_walks=8), seed=0).updated(after)
         >>> resampled = grf.sample_features(after, grf.RandomWalks(n_walks=8), seed=0)
         >>> kernel = grf.Diffusion(lengthscale=1.0)
         >>> bool((updated.matrix(kernel) != resampled.matrix(kernel)).nnz == 0)
         True
         """
         if self.origin is None or self.origin.follow is None:
-            raise error.cannot_follow()
+            raise ValueError(
+                "features that come from a file or from another process do not hold their graph, so they cannot "
+                "follow an edit of it: sample them again, graphrf.sample_features"
+            )
         updated: Features = self.origin.follow(self, graph, n_threads)
         return updated
 
@@ -361,9 +309,9 @@ class Features(SampledRows):
     def truncation_error(self, kernel: FeatureKernel) -> float:
         r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of what was cut.
 
-        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, F is off by at most tau above the largest length L, and
-        K = F F^T by tau (2 A - tau). `CutPowers` also drop a part Delta of F_L = Phi + Delta, which adds at most
-        2 A_L |Delta|_2, where A_L = A - tau and
+        With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, K = F F^T is off by at most tau (2 A - tau) above the
+        largest length L. `CutPowers` also drop a part Delta of F_L = Phi + Delta, which adds at most 2 A_L
+        |Delta|_2, where A_L = A - tau and
 
         .. math:: \|\Delta\|_2 \le \min\Big(
                   \big(\sum_i \delta_i^2\big)^{1/2}, \; \big(\max_i r_i \, \max_v c_v\big)^{1/2} \Big).
@@ -376,13 +324,9 @@ class Features(SampledRows):
                   c_v = A_L - \sum_{i, k} |f_k| \, c_{ivk} \frac{d_i}{d_v}.
 
         If not all nodes are rows, the missing rows count as cut in c_v. Rounding to float32 is included only for
-        rows that are cut.
+        rows that are cut. Cost: O(n + L); of cut powers that of `matrix`.
 
-        Notes
-        -----
-        Cost: O(n + L); of cut powers that of `matrix`. Source of the test: J. Schur, "Bemerkungen zur Theorie der
-        beschränkten Bilinearformen mit unendlich vielen Veränderlichen", Journal für die reine und angewandte
-        Mathematik 140 (1911).
+        Source of the test: J. Schur, Journal für die reine und angewandte Mathematik 140 (1911).
 
         Examples
         --------
@@ -401,8 +345,7 @@ class Features(SampledRows):
 
         .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
 
-        where dropped_ik is the norm of the part that `CutPowers` dropped of W^k e_i, and 0 for other samplers.
-        Rounding to float32 is not included.
+        where dropped_ik is the norm of the part that `CutPowers` dropped of W^k e_i, before rounding to float32.
         """
         return bounds.row_errors(self.info, kernel, self.nodes.size, self._cut)
 

@@ -73,8 +73,7 @@ def named_arrays(info: SampleInfo, nodes: np.ndarray, record: Record) -> dict[st
 def fits(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if settings and arrays are valid for features: types are right, and no index is out of bounds.
 
-    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow. Cost: one
-    pass over the arrays, with memory for about a million entries.
+    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow.
     """
     return _are_settings(info) and _are_shaped(info, nodes, record) and _are_values(info, nodes, record)
 
@@ -94,40 +93,28 @@ def _are_settings(info: SampleInfo) -> bool:
 
 def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
     """True if the required arrays are present, with the types that loops are compiled for and matching lengths."""
-    kinds = {
-        "nodes": "i8",
-        "visits_per_entry": "u2",
-        "steps": "u2",
-        "counts": info.counts_dtype,
-        "survival": "f8",
-        "degrees": "f8",
-        "work": "i8",
-        "dropped": "f4",
-    }
     named = named_arrays(info, nodes, record)
-    if not all(array.dtype == kinds.get(name, array.dtype) for name, array in named.items()):
-        return False
     n, indptr, work = nodes.size, record.indptr, record.work
     n_entries, n_visits, length = record.indices.size, record.steps.size, info.survival.size
     narrow = indptr.dtype == np.int32 and max(info.n_nodes - 1, n_entries) < 2**31
-    shapes = {
-        "nodes": (n,),
-        "indptr": (n + 1,),
-        "visit_ptr": (n + 1,),
-        "indices": (n_entries,),
-        "visits_per_entry": (n_entries,),
-        "steps": (n_visits,),
-        "counts": (n_visits,),
-        "survival": (length,),
-        "degrees": (info.n_nodes,),
-        "work": (n,),
-        "dropped": (n, length),
+    wanted = {
+        "nodes": (np.int64, (n,)),
+        "indptr": (np.int32 if narrow else np.int64, (n + 1,)),
+        "indices": (indptr.dtype, (n_entries,)),
+        "visit_ptr": (np.int32 if record.visit_ptr.dtype == np.int32 else np.int64, (n + 1,)),
+        "visits_per_entry": (np.uint16, (n_entries,)),
+        "steps": (np.uint16, (n_visits,)),
+        "counts": (info.counts_dtype, (n_visits,)),
+        "survival": (np.float64, (length,)),
+        "degrees": (np.float64, (info.n_nodes,)),
+        "work": (np.int64, (n,)),
+        "dropped": (np.float32, (n, length)),
     }
     return (
-        all(array.flags.c_contiguous and array.shape == shapes[name] for name, array in named.items())
-        and (narrow or indptr.dtype == np.int64)
-        and record.indices.dtype == indptr.dtype
-        and record.visit_ptr.dtype in (np.int32, np.int64)
+        all(
+            array.flags.c_contiguous and (array.dtype, array.shape) == wanted[name]
+            for name, array in named.items()
+        )
         and 1 <= length <= 65_535
         and (info.degrees is None) == (info.laplacian == "combinatorial")
         and (work is not None) == info.of_powers

@@ -40,14 +40,9 @@ BlockNodes = range | np.ndarray
 class FeatureFolder:
     """A folder with the blocks of one set of features.
 
-    `features.json` holds the settings, the number of rows of a block, and the identity of the features;
-    `shared-KEY.npz` holds degrees, survival and, unless they are all nodes of the graph, the nodes;
-    `rows-000000.npz` and so on hold the blocks. Every file has the key, a checksum of the record. The record is
-    written before the blocks, so that missing blocks can be drawn later.
-
-    Parameters
-    ----------
-    path : path
+    `features.json` holds the settings and the identity of the features, `shared-KEY.npz` degrees, survival and,
+    unless they are all, the nodes, `rows-000000.npz` and so on the blocks. Every file has the key, a checksum of
+    the record.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -91,10 +86,7 @@ class FeatureFolder:
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
     def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
-        """The record of all blocks together.
-
-        It grows block by block, after each is checked, so that peak memory is the record and one block.
-        """
+        """The record of all blocks, which grows block by block: peak memory is the record and one block."""
         n_rows = sum(map(len, parts))
         pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
         columns: dict[str, np.ndarray] = {}
@@ -148,8 +140,8 @@ class FeatureFolder:
     ) -> tuple[int, str]:
         """Create the record and the shared arrays if they are missing; rows of a block, and the key.
 
-        `nodes` None stands for all. ValueError if the folder holds anything else. If several processes begin at
-        once, the first decides.
+        `nodes` None stands for all. ValueError if the folder holds anything else. Of several processes the first
+        decides.
         """
         if not self.is_known:
             self._write(info, nodes, rows, identity)
@@ -198,10 +190,7 @@ class FeatureFolder:
         return int(self._read()[0]["settings"]["seed"])
 
     def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
-        """The information on the features, their nodes (None for all), rows of a block, and the key.
-
-        FileNotFoundError or ValueError if they are missing or damaged.
-        """
+        """The information on the features, their nodes (None for all), rows of a block, and the key, checked."""
         record, key = self._read()
         file = self._shared(key)
         with complete_file(file, _WRITER):

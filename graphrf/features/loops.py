@@ -61,18 +61,10 @@ def step_products(  # type: ignore[no-untyped-def]
 def entry_values(  # type: ignore[no-untyped-def]
     first, last, indptr, visit_ptr, visits_per_entry, steps, counts, ratios, loads, places, values, diagonals
 ):
-    """Values of the entries of rows first .. last - 1 under two modulations, and diagonals of products.
+    """Values of the entries of rows first .. last - 1 under two modulations (`loads`), and diagonals of products.
 
-    Parameters
-    ----------
-    ratios : float64, shape (entries,), or empty
-        sqrt(d_i / d_v) of each entry; 1 if empty.
-    loads : float64, shape (steps, 2)
-    places : int32 or int64, shape (entries,)
-        Index of each entry's values; values past the end of `values` are not stored.
-    values : float64, shape (some entries, 2)
-    diagonals : float64, shape (rows, 2)
-        Of R R^T and of R S^T + S R^T.
+    `ratios` are sqrt(d_i / d_v) of each entry, empty if all are 1. places[i] is the index of entry i in `values`;
+    past its end nothing is stored. `diagonals` are those of R R^T and of R S^T + S R^T.
     """
     for row in range(uint64(first), uint64(last)):
         visit = uint64(visit_ptr[row])
@@ -100,11 +92,8 @@ def entry_values(  # type: ignore[no-untyped-def]
 def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
     """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, optionally, of R S^T + S R^T.
 
-    Parameters
-    ----------
-    indptr, rows : int64 and int32, the pattern of R and S by columns (CSC), rows ascending in each
-    values : float64, shape (nnz, 2), of R and of S
-    products : float64, shape (m, m, 1) or (m, m, 2)
+    `indptr` and `rows` are the pattern of R and S by columns (CSC), rows ascending in each; `values`, shape (nnz,
+    2), those of R and of S; `products` has shape (m, m, 1) or (m, m, 2).
     """
     both = products.shape[2] > 1
     for column in range(uint64(indptr.size - 1)):

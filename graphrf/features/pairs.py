@@ -21,25 +21,12 @@ _DENSE_SPEED = 8.0
 
 
 class RowPairs:
-    r"""Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
+    """Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
 
     The entries are sorted by columns once. A product is then one pass over the pairs of entries that share a
-    column, or a dense product over the columns that are not empty where that is less.
-
-    Parameters
-    ----------
-    info : SampleInfo
-    nodes : ndarray of int64, shape (m,)
-        The nodes that the rows belong to.
-    record : Record
-        Of these rows.
-    n_threads : int, optional
-        The bits of the products do not depend on it.
-
-    Notes
-    -----
-    Memory: 16 bytes an entry, and 40 while it works.
-    Time of a product: O(visits + pairs + m^2).
+    column, or a dense product over the columns that are not empty where that is less. Its bits do not depend on
+    the number of threads. Memory: 16 bytes an entry, and 40 while it works. Time of a product: O(visits + pairs +
+    m^2).
     """
 
     def __init__(self, info: SampleInfo, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:

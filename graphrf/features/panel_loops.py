@@ -22,8 +22,7 @@ def _gather(  # type: ignore[no-untyped-def]
 ):
     """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
 
-    Entries at even and at odd places are added separately, in order, for every width: the bits of a column do not
-    depend on the others.
+    Entries at even and at odd places are added separately, in order, for every width.
     """
     if not isinstance(width, types.IntegerLiteral):
         return None
@@ -79,17 +78,8 @@ def _scatter(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_rows(first, last, indptr, indices, data, panel, result, column):  # type: ignore[no-untyped-def]
-    """Rows first .. last - 1 of result[:, column : column + p] <- matrix panel.
+    """Rows first .. last - 1 of result[:, column : column + p] <- matrix (CSR) panel, of shape (N, p).
 
-    Parameters
-    ----------
-    first, last, column : int
-    indptr, indices, data : the matrix by rows (CSR)
-    panel : shape (N, p), of the matrix's dtype or wider
-    result : shape (n, at least column + p), of the panel's dtype
-
-    Notes
-    -----
     Every number is the sum over its row's entries at even places plus that over those at odd places, each in
     order, so its bits depend neither on the rows and columns beside it nor on the threads.
     """
@@ -119,16 +109,8 @@ def multiply_rows(first, last, indptr, indices, data, panel, result, column):  #
 def scatter_rows(first, last, indptr, indices, data, y, column, panel, low):  # type: ignore[no-untyped-def]
     """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of rows first .. last - 1 alone.
 
-    Parameters
-    ----------
-    first, last, column, low : int
-    indptr, indices, data : the matrix by rows (CSR); the columns of these rows are low .. low + h - 1
-    y : shape (n, at least column + p), of the panel's dtype
-    panel : shape (h, p), of the matrix's dtype or wider
-
-    Notes
-    -----
-    Every number is summed in the order of the rows, independently of other columns.
+    The columns of these rows are low .. low + h - 1, and the panel has shape (h, p). Every number is summed in the
+    order of the rows, independently of other columns.
     """
     p = uint64(panel.shape[1])
     at = uint64(column)

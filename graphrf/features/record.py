@@ -14,25 +14,11 @@ from graphrf.features.rows import gathered
 class Record:
     """Rows of entries (nodes reached), and entries of visits (steps); read-only.
 
-    `graphrf.features.device_record.DeviceRecord` is the same in tensors.
-
-    Attributes
-    ----------
-    indptr : ndarray of int32 or int64, shape (n + 1,)
-        Start of each row's entries.
-    indices : ndarray of the same type, shape (entries,)
-        The nodes reached, ascending within a row.
-    visit_ptr : ndarray of int32 or int64, shape (n + 1,)
-        Start of each row's visits.
-    visits_per_entry : ndarray of uint16, shape (entries,)
-    steps : ndarray of uint16, shape (visits,)
-        Ascending within an entry.
-    counts : ndarray, shape (visits,)
-        uint16 of walks, float32 of powers.
-    work : ndarray of int64, shape (n,), or None
-        Multiply-adds of each row; for powers.
-    dropped : ndarray of float32, shape (n, steps), or None
-        Norms of the dropped part of each row of W^k; for cut powers.
+    `indptr` and `visit_ptr`, shape (n + 1,), are the starts of each row's entries and visits, int32 or int64;
+    `indices`, of the type of `indptr`, the nodes reached, ascending within a row; `visits_per_entry` and `steps`,
+    ascending within an entry, are uint16; `counts` uint16 of walks, float32 of powers. Powers have `work`, int64,
+    the multiply-adds of each row, and cut ones `dropped`, float32, shape (n, steps), the norms of the dropped part
+    of each row of W^k. `graphrf.features.device_record.DeviceRecord` is the same in tensors.
     """
 
     indptr: np.ndarray

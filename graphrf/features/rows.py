@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.rows import within
 
 # Largest number in int32.
 _MOST_SHORT = 2**31 - 1
@@ -47,15 +48,10 @@ def not_sampled(argument: str, node: int) -> ValueError:
 
 
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result.
-
-    The pointer has the type of `pointer`, or int64 if that cannot count the entries, since rows may repeat.
-    """
+    """Entries of CSR rows in the order given, and the row pointer of the result, int64 where it needs to be."""
     sizes = np.diff(pointer)[rows].astype(np.int64)
-    ends = np.cumsum(sizes)
-    within = np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - sizes, sizes)
-    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within
-    joined = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within(sizes)
+    joined = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     return entries, joined if joined[-1] > _MOST_SHORT else joined.astype(pointer.dtype)
 
 
@@ -72,7 +68,7 @@ def dense_product(
     """left right^T, dense.
 
     It is computed with dense rows if their fraction of non-zeros is above `filled` and they have at most `most`
-    numbers; else some rows at a time, since the sparse product may take three times the memory of the result.
+    numbers; else some rows at a time, to save memory.
     """
     numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
     if left.nnz + right.nnz > filled * numbers and (most is None or numbers <= most):

@@ -33,29 +33,10 @@ class FeatureKernel(Protocol):
 class SampleInfo:
     """The settings of features and the properties of the graph that their rows need; the same for all rows.
 
-    Attributes
-    ----------
-    n_nodes : int
-        N, the number of nodes of the graph.
-    n_walks : int
-        m, by which counts are divided; 1 for powers.
-    laplacian : str
-        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
-    scale : float
-        The graph's scale of that Laplacian.
-    complete : bool
-        True if the distribution of lengths reaches every step that matters (no fixed end, as `Truncated` has).
-    seed : int
-    dtype : numpy.dtype
-        Type of the matrices of the features.
-    description : dict
-        The sampler's settings.
-    survival : ndarray, shape (L + 1,)
-        S(k), the probability that a walk gets to step k; 1 for powers.
-    degrees : ndarray, shape (N,), or None
-        The load d of every node; None where all are 1 (combinatorial).
-    of_powers : bool
-        True if records hold values of powers (float32), not visits of walks (uint16).
+    `n_walks` is m, by which counts are divided, 1 for powers, and `scale` the graph's scale of the Laplacian.
+    `survival` is S(k), shape (L + 1,), 1 for powers; it is `complete` if it reaches every step that matters,
+    without a fixed end. `degrees` is the load d of every node, None where all are 1 (combinatorial). `of_powers`
+    is True if records hold values of powers (float32), not visits of walks (uint16).
     """
 
     n_nodes: int

@@ -75,19 +75,9 @@ class SampledRows(SampleProperties):
     def to(self, device: str | torch.device) -> Self:
         """The same features with their record on a device; the features themselves if it is there already.
 
-        Parameters
-        ----------
-        device : str or torch.device
-            "cpu" stands for the host: arrays of numpy.
-
-        Raises
-        ------
-        ImportError, ValueError
-            If torch is missing, or knows no such device.
-
-        Notes
-        -----
-        Cost: `nbytes` are copied, and take as much memory there. 16-bit integers are kept as their bits in int16.
+        "cpu" stands for the host, with arrays of numpy. `nbytes` are copied, and take as much memory there; 16-bit
+        integers are kept as their bits in int16. ImportError or ValueError if torch is missing, or knows no such
+        device.
 
         Examples
         --------
@@ -189,8 +179,5 @@ class SampledRows(SampleProperties):
         return type(self)(self.info, self.nodes[rows], self._record.take(rows), self.origin)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the features as an uncompressed .npz file without pickle; it appears whole or not at all.
-
-        The degrees are written too, so the file can be used without the graph.
-        """
+        """Write the features as an .npz file without pickle, atomically; it can be used without the graph."""
         write_features(path, self.info, self.nodes, self._fetched())

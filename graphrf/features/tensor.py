@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from graphrf._base.memory import require_memory
-from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord
+from graphrf.features.device_record import VISITS_AT_ONCE, DeviceRecord, starts_of
 from graphrf.features.matrix import feature_matrix
 from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 
 if TYPE_CHECKING:
-    from graphrf.features.device_record import DeviceRecord, RecordPart
+    from graphrf.features.device_record import RecordPart
 
 # Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of warnings belong
 # to the process and are not safe to change in threads, so they are not changed at every tensor.
@@ -39,10 +39,7 @@ class DegreeRoots(NamedTuple):
 def entry_values(
     record: DeviceRecord, roots: DegreeRoots | None, load: Tensor, dtype: torch.dtype, visits_at_once: int
 ) -> Tensor:
-    """Values of the feature matrix, shape (entries,): sqrt(d_i / d_v) times the sum of load_k c over the visits.
-
-    Sums are in float64 in the order of the visits, so that every device gives the bits of `fill_values`.
-    """
+    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every device."""
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
         terms = record.visit_counts(part).mul_(load.index_select(0, record.visit_steps(part)))
@@ -64,7 +61,7 @@ def step_products(
     """Sums over all visits at step k of c sqrt(d_i / d_v) <y_i, x_v>, float64, shape (n_steps,)."""
     sums = torch.zeros(n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
-        own = _spread(y[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
+        own = _of_entries(y[part.rows], record, part)
         inner = (own * x.index_select(0, record.indices[part.entries])).sum(1).double()
         if roots is not None:
             inner *= _ratios(record, roots, part)
@@ -74,10 +71,7 @@ def step_products(
 
 
 def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int) -> Tensor:
-    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps, n_steps).
-
-    Time: the sum of squares of the visits of entries.
-    """
+    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps, n_steps)."""
     sums = torch.zeros(n_steps * n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
         weights, steps = record.visit_counts(part), record.visit_steps(part).long()
@@ -100,13 +94,9 @@ def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, 
 
 
 def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows, and the entry at each place.
-
-    Rows ascend within a column. Each part's entries are sorted stably by column and go to the next free places.
-    """
+    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at each place."""
     kind = record.indices.dtype
-    pointer = torch.zeros(n_nodes + 1, dtype=torch.int64, device=record.device)
-    pointer[1:] = torch.cumsum(torch.bincount(record.indices, minlength=n_nodes), 0)
+    pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
     rows, order = torch.empty_like(record.indices), torch.empty_like(record.indices)
     for part in record.parts(visits_at_once):
@@ -115,19 +105,14 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
         rank = torch.arange(columns.numel(), device=record.device)
         places = rank.add_((free - torch.cumsum(here, 0) + here).index_select(0, columns))
         numbers = torch.arange(part.rows.start, part.rows.stop, dtype=kind, device=record.device)
-        owners = _spread(numbers, record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
-        rows[places] = owners[entries]
+        rows[places] = _of_entries(numbers, record, part)[entries]
         order[places] = entries.to(kind).add_(part.entries.start)
         free += here
     return pointer.to(kind), rows, order
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each in order.
-
-    The first terms of all runs are taken, then the second ones are added, and so on: without atomic additions,
-    whose order CUDA leaves open.
-    """
+    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA leaves open."""
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
         return terms.new_zeros(sizes.numel())
@@ -143,10 +128,7 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
-    """Sums of terms by bin, int64 numbers below `n_bins`.
-
-    Each of many copies of the bins takes a part of the terms, so that threads of a GPU rarely collide.
-    """
+    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads rarely collide."""
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
     sums = terms.new_zeros(copies * n_bins).index_add_(0, lane * n_bins + bins, terms)
@@ -155,7 +137,7 @@ def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
 
 def _ratios(record: DeviceRecord, roots: DegreeRoots, part: RecordPart) -> Tensor:
     """sqrt(d_i / d_v) of entries."""
-    own = _spread(roots.rows[part.rows], record.indptr[part.rows.start : part.rows.stop + 1], part.entries)
+    own = _of_entries(roots.rows[part.rows], record, part)
     return own.div_(roots.nodes.index_select(0, record.indices[part.entries]))
 
 
@@ -165,9 +147,10 @@ def _of_visits(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor
     return torch.repeat_interleave(values, sizes, 0, output_size=part.visits.stop - part.visits.start)
 
 
-def _spread(values: Tensor, pointer: Tensor, span: slice) -> Tensor:
+def _of_entries(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the row of each entry."""
-    return torch.repeat_interleave(values, pointer.diff(), 0, output_size=span.stop - span.start)
+    sizes = record.indptr[part.rows.start : part.rows.stop + 1].diff()
+    return torch.repeat_interleave(values, sizes, 0, output_size=part.entries.stop - part.entries.start)
 
 
 class DeviceRows(NamedTuple):

@@ -12,6 +12,8 @@ from torch_geometric.data import Data, HeteroData
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
+from graphrf.kernels.kernel import require_kernel
+from graphrf.sampling.sample import require_sampler
 
 EDGE_WEIGHT = "edge_weight"
 # Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the edges.
@@ -20,14 +22,20 @@ _NUMBERS_OF_EDGES = ("edge_type", "e_id")
 _ROUNDING = 1e-6
 
 
-def check_names(transform: Any) -> None:
-    """Check the names that all transforms take."""
+def check_settings(transform: Any) -> None:
+    """Check the settings that several transforms have; a seed that is None is drawn."""
+    if hasattr(transform, "kernel"):
+        require_kernel(transform.kernel)
+        if transform.sampler is not None:
+            require_sampler(transform.sampler)
     for name in ("weight", "attr_name"):
         value = getattr(transform, name)
         if value is not None and (not isinstance(value, str) or not value):
             raise checks.type_error(
                 name, f"must be the name of an attribute or None, got {checks.describe(value)}"
             )
+    if hasattr(transform, "seed"):
+        object.__setattr__(transform, "seed", checks.seed(transform.seed))
 
 
 def graph_of(data: Any, weight: str | None) -> Graph | None:

@@ -1,17 +1,14 @@
-r"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities.
+"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities.
 
-Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`: call it, put it into `Compose`, or
-pass it to a dataset as `transform` or `pre_transform`. None forms a dense N x N matrix, and graphs with isolated
-nodes, without edges or without nodes are allowed. Results lie on the device of `edge_index`. The same seed gives
-the same bits; `seed=None` draws one when the transform is created and keeps it, so that copies in the
-workers of a `DataLoader` agree.
+Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`. None forms a dense N x N matrix, and
+graphs with isolated nodes, without edges or without nodes are allowed. Results lie on the device of `edge_index`.
+The same seed gives the same bits; `seed=None` draws one when the transform is created and keeps it, so that copies
+in the workers of a `DataLoader` agree.
 
 Edges carry the attribute `weight` if the data have it: "edge_weight" may be missing, as in PyTorch Geometric,
 another name may not; None ignores weights. Repeated edges are treated as by `graphrf.load_graph`.
-A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`; transform graphs before
-batching them if you need them one by one.
-
-Needs the extra `pyg`: pip install 'graphrf[pyg]'.
+A `Batch` is treated as one graph, and the result cannot be split by `to_data_list`: transform graphs before
+batching them.
 """
 
 from __future__ import annotations
@@ -24,11 +21,10 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
-from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_edges
+from graphrf.kernels.kernel import Kernel
+from graphrf.pyg.data import EDGE_WEIGHT, check_settings, graph_of, undirected, with_edges
 from graphrf.pyg.operators import NORMALIZATIONS, kernel_diffusion, pagerank_diffusion
 from graphrf.sampling.protocol import Sampler
-from graphrf.sampling.sample import require_sampler
 
 
 @dataclass(frozen=True)
@@ -44,30 +40,30 @@ class GRFDiffusion(BaseTransform):
     `RegularizedLaplacian(((1 - p) / p) ** 0.5, 1)`, and its heat kernel with time t is `Diffusion((2 * t) **
     0.5)`, both after `torch_geometric.transforms.AddSelfLoops()`, which GDC applies by itself.
 
+    Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
+    the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.
+
     Parameters
     ----------
     kernel : Kernel
     k : int
         Number of entries kept in each row, at least 1. The node itself counts like any other.
     sampler : Sampler, optional
-        Estimates the rows, with the kernel's Laplacian. Default: `CompressedPowers(4 k)`, with budgets that fall
-        as the square root of the rest of the series, until 0.1 % of it remains, at most 1,000 steps. Rows whose
-        powers are not compressed are exact; `ExactPowers` makes all exact, for graphs that allow it.
+        Estimates the rows, with the kernel's Laplacian (TruncationWarning or HeavyTailWarning if it does not suit
+        the series). Default: `CompressedPowers(4 k)`, with budgets that fall as the square root of the rest of the
+        series, until 0.1 % of it remains, at most 1,000 steps. `ExactPowers` makes rows exact, for graphs that
+        allow it.
     normalization : {"sym", "row", "none"}
-        How the cut rows M are scaled.
+        "sym": D^-1/2 S D^-1/2, S being the cut rows M and M^T averaged where both have an entry, else the one that
+        is there, and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: for
+        `GCNConv(normalize=False)`.
 
-        "sym": D^-1/2 S D^-1/2, S being M and M^T averaged where both have an entry, else the one that is there,
-        and D its row sums. Symmetric with a spectrum in [-1, 1], up to 2 k N edges: pass it
-        to `GCNConv(normalize=False)` in place of its own normalised adjacency.
+        "row": D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead, and the weights of the edges into
+        every node sum to 1: weighted means over neighbours, as in PPRGo; GDC calls it "col".
 
-        "row": the random-walk form D^-1/2 K D^1/2 = sum_r alpha_r P^r is estimated and cut instead (the entries
-        that a walk finds most often), and the weights of the edges into every node sum to 1: weighted means over
-        neighbours, as in PPRGo. GDC, where the target is the second index, calls it "col".
-
-        "none": the estimates of K_ij. The only choice for kernels whose series has negative terms, such as
-        `InverseCosine`; entries are then kept by size.
+        "none": the estimates of K_ij, kept by size. The only choice for kernels whose series has negative terms.
     weight : str or None
-        Edge attribute with the weights, replaced by the new weights. None ignores weights; the new ones are then
+        Edge attribute with the weights, replaced by the new ones. None ignores weights, and the new ones are
         "edge_weight".
     attr_name : str, optional
         None replaces `edge_index` and the weights. A name keeps them, and the diffusion goes to `{name}_index`,
@@ -77,24 +73,15 @@ class GRFDiffusion(BaseTransform):
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges (`ToUndirected()` drops the
-        directions); if `edge_index` is to be replaced while other attributes belong to the old edges.
-
-    Warns
-    -----
-    TruncationWarning, HeavyTailWarning
-        If the sampler does not suit the series.
+        For heterogeneous data and for directed edges (`ToUndirected()` drops the directions); if `edge_index` is
+        to be replaced while other attributes belong to the old edges.
 
     Notes
     -----
     An isolated node gets a loop: W_ii = 1 there. `edge_index[0]` is the source and column j, `edge_index[1]` the
-    target and row i; edges are sorted by source, then target.
-
-    Cost: of the default at most 8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds per node;
-    memory of the result, 20 bytes per edge, twice over, and of the powers of 16,384 nodes for each thread.
-
-    Source: Klicpera, Weißenberger and Günnemann, "Diffusion improves graph learning", NeurIPS 2019, Eqs. 1 to 4;
-    the estimate is that of graph random features (Reid et al. 2024, Eq. 50) with alpha in place of f.
+    target and row i; edges are sorted by source, then target. Cost of the default: at most
+    8 k sum_r (sum_{l >= r} alpha_l / sum_l alpha_l)^(1/2) multiply-adds per node; memory of the result, 20 bytes
+    per edge, twice over, and of the powers of 16,384 nodes for each thread.
 
     Examples
     --------
@@ -115,13 +102,9 @@ class GRFDiffusion(BaseTransform):
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_kernel(self.kernel)
         checks.integer("k", self.k, low=1)
-        if self.sampler is not None:
-            require_sampler(self.sampler)
         checks.choice("normalization", self.normalization, NORMALIZATIONS)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the diffusion instead of its edges, or in addition to them."""
@@ -147,10 +130,13 @@ class PersonalizedPageRank(BaseTransform):
     This is PPRGo's matrix; `torch_geometric.transforms.GDC(exact=False)` computes it without weights and keeps
     all scores above a threshold.
 
+    Source: Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020, Sec. 3;
+    pushing: Andersen, Chung and Lang, FOCS 2006.
+
     Parameters
     ----------
-    k : int
-        Number of entries kept in each row, at least 1. The node itself counts like any other.
+    k, weight, attr_name
+        As for `GRFDiffusion`, which has the errors too; directed edges are refused with "sym" alone.
     p_halt : float in (0, 1)
         p, GDC's alpha.
     max_residual : float > 0
@@ -159,14 +145,6 @@ class PersonalizedPageRank(BaseTransform):
     normalization : {"row", "sym", "none"}
         How the cut rows are scaled. "row": weights of the edges into every node sum to 1. "sym", for undirected
         graphs: D^1/2 Pi D^-1/2, then as for `GRFDiffusion`. "none": the scores.
-    weight, attr_name
-        See `GRFDiffusion`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range; for heterogeneous data; for directed edges with "sym"; if `edge_index` is
-        to be replaced while other attributes belong to the old edges.
 
     Notes
     -----
@@ -174,9 +152,6 @@ class PersonalizedPageRank(BaseTransform):
     paper aggregates from what it cites. From a node without out-edges a walk jumps back to its start.
 
     Cost: at most 1 / (p max_residual) edges read per node; memory of the result, 20 bytes per edge, twice over.
-
-    Source: Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020, Sec. 3;
-    pushing: Andersen, Chung and Lang, FOCS 2006.
 
     Examples
     --------
@@ -200,7 +175,7 @@ class PersonalizedPageRank(BaseTransform):
         checks.number("p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False)
         checks.number("max_residual", self.max_residual, low=0, include_low=False)
         checks.choice("normalization", self.normalization, NORMALIZATIONS)
-        check_names(self)
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the scores in place of its edges, or beside them."""
@@ -211,6 +186,3 @@ class PersonalizedPageRank(BaseTransform):
             return with_edges(data, sp.csr_array((0, 0), dtype=np.float32), self.weight, self.attr_name)
         operator = pagerank_diffusion(graph, self.k, self.p_halt, self.max_residual, self.normalization)
         return with_edges(data, operator, self.weight, self.attr_name)
-
-
-# -- between PyTorch Geometric and graphs ----------------------------------------------------------------------

@@ -9,13 +9,13 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphrf._base import checks
-from graphrf.kernels.kernel import Kernel, require_kernel
+from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.apply import apply_root
-from graphrf.pyg.data import EDGE_WEIGHT, check_names, graph_of, undirected, with_node_attribute
+from graphrf.pyg.data import EDGE_WEIGHT, check_settings, graph_of, undirected, with_node_attribute
 from graphrf.pyg.returns import return_probabilities
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
-from graphrf.sampling.sample import require_sampler, sample_features
+from graphrf.sampling.sample import sample_features
 
 # Columns of random features that are made at once, and the error of the exact ones relative to the largest root.
 _COLUMNS, _TOLERANCE = 16, 1e-6
@@ -30,8 +30,10 @@ class AddRandomFeatures(BaseTransform):
     .. math:: \sqrt{(K_{ii} K_{jj} + K_{ij}^2) / \text{dim}}.
 
     Node inputs for graphs without any, where one-hot ones would need N weights each; a linear model on them is a
-    Gaussian process with kernel K, approximately. Nodes of different graphs cannot be compared by them: R belongs
-    to the nodes of one graph.
+    Gaussian process with kernel K, approximately. Nodes of different graphs cannot be compared by them.
+
+    Source: Achlioptas, "Database-friendly random projections", JCSS 66 (2003), for R; the standard deviation
+    follows from its fourth moments.
 
     Parameters
     ----------
@@ -51,15 +53,12 @@ class AddRandomFeatures(BaseTransform):
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges.
+        For heterogeneous data and for directed edges.
 
     Notes
     -----
     Cost of the exact F: dim times the degree of the series (about 4 lengthscales of `Diffusion`) sparse products.
     Of a sampler: its samples, once, and dim times their non-zeros. Memory: the result, and 16 columns of float64.
-
-    Source: Achlioptas, "Database-friendly random projections", JCSS 66 (2003), for R; the standard deviation
-    follows from its fourth moments.
 
     Examples
     --------
@@ -79,12 +78,8 @@ class AddRandomFeatures(BaseTransform):
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_kernel(self.kernel)
         checks.integer("dim", self.dim, low=1)
-        if self.sampler is not None:
-            require_sampler(self.sampler)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the features."""
@@ -118,37 +113,34 @@ class AddReturnProbabilities(BaseTransform):
     powers a, b of the node need at most `budget` entries and 2 `budget` edges. Elsewhere the standard
     deviation is roughly proportional to 1 / budget.
 
+    Source: Dwivedi et al., "Graph neural networks with learnable structural and positional representations", ICLR
+    2022, Sec. 3.2 (the encoding); the estimate is our own.
+
     Parameters
     ----------
     walk_length : int
         The largest k, 1 to 1,000.
     budget : int
         Entries that each power of a node is compressed to, at least 1.
-    weight : str or None
-        Edge attribute with the weights; None ignores weights.
-    attr_name : str or None
-        Where the result, (N, walk_length) in float32, goes; None appends it to `x`.
-    seed : int in [0, 2^63), optional
+    weight, attr_name, seed
+        As for `AddRandomFeatures`; the result has shape (N, walk_length).
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is out of range; for heterogeneous data and for directed edges, for which
-        `AddRandomWalkPE` serves as long as it fits into memory.
+        For heterogeneous data and for directed edges, for which `AddRandomWalkPE` serves as long as it fits into
+        memory.
 
     Notes
     -----
     0 for isolated nodes, as in PyTorch Geometric. Steps follow weighted edges in proportion to their weights,
     which `AddRandomWalkPE` does not. Estimates are not cut at 1, which would make them biased.
 
-    Measured on cora at walk_length 16, as root mean square error over all k and nodes: 0.0015 with budget 64,
-    0.0003 with 256; 0.0028 and 0.0006 with as many walks of half the length that meet in the same way; 0.011 and
-    0.003 with walks of the whole length whose returns are counted, in 1.3 to 1.6 times the steps.
+    Root mean square error on cora at walk_length 16, over all k and nodes: 0.0015 with budget 64, 0.0003 with 256;
+    0.0028 and 0.0006 with as many walks that meet in the same way; 0.011 and 0.003 with walks whose returns are
+    counted, in 1.3 to 1.6 times the steps.
 
     Cost: at most walk_length (2 budget + 1) edges read per node, and one pass over what they reached.
-
-    Source: Dwivedi et al., "Graph neural networks with learnable structural and positional representations", ICLR
-    2022, Sec. 3.2 (the encoding); the estimate is our own.
 
     Examples
     --------
@@ -169,21 +161,14 @@ class AddReturnProbabilities(BaseTransform):
     def __post_init__(self) -> None:
         checks.integer("walk_length", self.walk_length, low=1, high=1_000)
         checks.integer("budget", self.budget, low=1)
-        check_names(self)
-        object.__setattr__(self, "seed", checks.seed(self.seed))
+        check_settings(self)
 
     def forward(self, data: Data) -> Data:
         """`data` with the probabilities."""
         graph = undirected(graph_of(data, self.weight))
         result = np.zeros((0, self.walk_length), np.float32)
         if graph is not None:
-            assert self.seed is not None
             sampler = CompressedPowers(self.budget, max_length=(self.walk_length + 1) // 2)
-            result = return_probabilities(graph, self.walk_length, sampler, _two_seeds(self.seed))
+            first, second = np.random.SeedSequence(self.seed).generate_state(2, np.uint64) >> np.uint64(1)
+            result = return_probabilities(graph, self.walk_length, sampler, (int(first), int(second)))
         return with_node_attribute(data, result, self.attr_name)
-
-
-def _two_seeds(seed: int) -> tuple[int, int]:
-    """Seeds of two independent records."""
-    words = np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
-    return int(words[0]), int(words[1])

@@ -38,12 +38,9 @@ _ROUNDING = 1e-9
 def kernel_diffusion(
     graph: Graph, kernel: Kernel, k: int, sampler: Sampler | None, normalization: str, seed: int
 ) -> sp.csr_array:
-    r"""The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
+    """The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
 
-    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows of K itself:
-
-    .. math:: \phi(i) = \sum_r \alpha_r x_r, \quad E[x_r] = W^r e_i, \quad E[\phi(i)] = K e_i.
-
+    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows of K itself.
     "row" takes them times sqrt(d_v / d_i), sum_r alpha_r P^r, whose rows have one sum. See `scaled`.
     """
     scale = kernel.check_graph(graph)
@@ -112,10 +109,8 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
 def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
     """Powers whose budgets fall with the square root of the remainder of the series.
 
-    What compressing x_r adds goes into all later terms, sum_{l >= r} alpha_l. Were its variance 1 / budget_r,
-    budgets in proportion to these tails would be best; but small supports are compressed without error, and later
-    ones are larger. At equal operations the root has as much error on a citation graph and less on a scale-free
-    one.
+    What compressing x_r adds goes into all later terms. At equal operations the root has as much error on a
+    citation graph, and less on a scale-free one, as budgets in proportion to the remainder.
     """
     length = min(int(np.flatnonzero(tails > _TAIL)[-1]), _MOST_STEPS)
     return CompressedPowers(_BUDGET * k, lengths=Survival(np.sqrt(tails[: length + 1])), laplacian=laplacian)
@@ -124,10 +119,7 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    r"""The k largest personalised PageRank scores of every node, by pushing; scaled. The graph may be directed.
-
-    "sym" takes D^1/2 Pi D^-1/2 of the k scores: symmetric for undirected graphs, but for what pushing left.
-    """
+    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2 Pi D^-1/2."""
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))

@@ -16,19 +16,10 @@ _BLOCK = 16_384
 def return_probabilities(
     graph: Graph, walk_length: int, sampler: CompressedPowers, seeds: tuple[int, int]
 ) -> np.ndarray:
-    r"""Estimates of P^k_ii, k = 1 .. walk_length, for every node, with P = D^-1 A; 0 for isolated nodes.
+    """Estimates of P^k_ii, k = 1 .. walk_length, for every node, float32, with P = D^-1 A; 0 for isolated nodes.
 
-    A walk of k = a + b steps that is back stood somewhere after a of them, and P is reversible:
-
-    .. math:: P^{a+b}_{ii} = \sum_v P^a_{iv} P^b_{vi} = \sum_v P^a_{iv} P^b_{iv} \frac{d_i}{d_v}.
-
-    The two factors are two independent samples, drawn with the two seeds, so that the product is unbiased; a and b
-    are k / 2, or the integers around it, both ways about. The sampler must be of the normalized Laplacian and
-    reach (walk_length + 1) / 2 steps. No record of the samples is made.
-
-    Returns
-    -------
-    ndarray, shape (N, walk_length), float32
+    See `AddReturnProbabilities`. The two factors are samples of the two seeds, so that the product is unbiased;
+    the sampler must be of the normalized Laplacian and reach (walk_length + 1) / 2 steps.
     """
     first, second = (sampler.prepare(graph, seed) for seed in seeds)
     n_threads = thread_count(None)

@@ -10,8 +10,8 @@ import numpy as np
 class Block(NamedTuple):
     """The visits of a block of rows, merged by (node, step), or the values of its powers.
 
-    See `walk_block` and `power_block`. Powers come with their multiply-adds, int64, shape (rows,), and cut ones
-    with the norms of what was dropped, float32, shape (rows, steps).
+    Powers come with their multiply-adds, int64, shape (rows,), and cut ones with the norms of what was dropped,
+    float32, shape (rows, steps).
     """
 
     entries_per_row: np.ndarray

@@ -14,3 +14,9 @@ def enlarged(array, used, room):  # type: ignore[no-untyped-def]
     for i in range(used):
         larger[i] = array[i]
     return larger
+
+
+@njit(nogil=True)
+def with_room(array, used, needed):  # type: ignore[no-untyped-def]
+    """The buffer itself, or a copy that is at least twice as large where it is too small."""
+    return array if needed <= array.size else enlarged(array, used, max(2 * array.size, needed))

@@ -42,20 +42,9 @@ _SERIES_OF_CUT = 0.2
 class ErrorChoice:
     """The sampler chosen by `sample_features(graph, kernel=..., error=...)`, and its errors.
 
-    Attributes
-    ----------
-    sampler : Sampler
-        The sampler: `sample_features(graph, sampler, seed=...)` draws the same features again.
-    kernel : Kernel
-        The kernel whose error it is.
-    error : float
-        The target error.
-    predicted : float
-        The relative error that pilot rows predicted.
-    measured : float
-        `Features.relative_error(kernel)` of the features that were drawn.
-    nonzeros : float
-        Non-zero entries of a row, on average over the rows drawn.
+    `sample_features(graph, sampler, seed=...)` draws the same features again. `error` is the target, `predicted`
+    what pilot rows led to expect, `measured` the `Features.relative_error(kernel)` of the features that were
+    drawn, and `nonzeros` the mean number of non-zero entries of their rows.
     """
 
     sampler: Sampler
@@ -146,10 +135,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it.
-
-    The search in a family stops where it needs more non-zeros than another one.
-    """
+    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it."""
     laplacian = kernel.laplacian
     least = float(_MOST_NONZEROS)
     for found in _deterministic(pilot, kernel, scale, error):
@@ -210,8 +196,7 @@ def _sized(
 ) -> _Found:
     """The smallest sampler of a family that reaches the error, or one that needs more non-zeros than `least`.
 
-    Errors decrease like size^(-1/2) or faster, which leads to a bracket; then that is bisected on a logarithmic
-    scale. `auto` makes similar lengths for half and for twice a size.
+    Errors decrease like size^(-1/2) or faster, which leads to a bracket, which is bisected on a logarithmic scale.
     """
     low, high, size = 0, most + 1, min(_FIRST_BUDGET, most)
     best: _Found | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphrf._base import checks
 from graphrf._base.memory import available_memory
-from graphrf.features.device_record import DeviceRecord
+from graphrf.features.device_record import DeviceRecord, starts_of
 from graphrf.sampling.block import Block
 from graphrf.sampling.device_blocks import DeviceBlock, host_block
 from graphrf.sampling.powers.powers_torch import DevicePowers
@@ -30,30 +30,16 @@ _SHARE = 0.25
 _WASTE = 0.15
 
 
-class _Maker(Protocol):
-    """Interface of `DeviceWalks` and `DevicePowers`, which make blocks of a record on a device."""
-
-    def sample(self, sources: Tensor) -> DeviceBlock: ...
-
-    def working_bytes(self, n_rows: int) -> int: ...
-
-
 class OnDevice:
-    """A prepared sampler whose blocks torch makes on a device; other attributes are those of the sampler.
+    """A prepared sampler of graphrf (else TypeError) whose blocks torch makes; other attributes are the sampler's.
 
     Blocks are numpy arrays if the device is the CPU, and tensors on any other.
-
-    Parameters
-    ----------
-    prepared : PreparedSampler
-        `PreparedWalks` or `PreparedPowers`; TypeError for another sampler.
-    device : torch.device
     """
 
     def __init__(self, prepared: PreparedSampler, device: torch.device) -> None:
         self.device = device
         self._prepared = prepared
-        self._maker: _Maker
+        self._maker: DeviceWalks | DevicePowers
         if isinstance(prepared, PreparedWalks):
             self._maker = DeviceWalks(prepared, device)
         elif isinstance(prepared, PreparedPowers):
@@ -100,11 +86,7 @@ def device_memory(device: torch.device) -> int | None:
 
 
 class DeviceRecordBuilder:
-    """`RecordBuilder` in tensors: one record on a device from blocks that arrive in order.
-
-    Columns are allocated once, a little larger than expected. Their empty ends take memory on a device, so columns
-    are copied at the end if more than `_WASTE` of them is empty.
-    """
+    """`RecordBuilder` in tensors: columns that are far larger than needed are copied at the end."""
 
     def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes
@@ -154,14 +136,7 @@ class DeviceRecordBuilder:
         columns["indices"] = columns["indices"].to(index)
         per_row = {name: torch.cat(parts) for name, parts in self._per_row.items()}
         pointers = {
-            "indptr": _pointer(per_row.pop("entries_per_row")).to(index),
-            "visit_ptr": _pointer(per_row.pop("visits_per_row")),
+            "indptr": starts_of(per_row.pop("entries_per_row")).to(index),
+            "visit_ptr": starts_of(per_row.pop("visits_per_row")),
         }
         return DeviceRecord(**pointers, **columns, **per_row)
-
-
-def _pointer(sizes: Tensor) -> Tensor:
-    """Row pointer of rows of these sizes."""
-    pointer = sizes.new_zeros(sizes.numel() + 1)
-    torch.cumsum(sizes, 0, out=pointer[1:])
-    return pointer

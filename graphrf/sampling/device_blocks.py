@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,14 +11,12 @@ from torch import Tensor
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
 
+# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far less.
+_MOST_KEYS = 2**30
+
 
 class DeviceBlock(NamedTuple):
-    """`graphrf.sampling.block.Block` as tensors of one device.
-
-    Torch supports few operations on uint16, so such values (`visits_per_entry`, `steps` and the counts of walks)
-    are kept as the same bits in int16, see `graphrf.features.device_record.unsigned16`. `indices` are int32, or
-    int64 in graphs of at least 2^31 nodes; sizes and `work` are int64.
-    """
+    """`graphrf.sampling.block.Block` as tensors of one device, with 16-bit integers as in `DeviceRecord`."""
 
     entries_per_row: Tensor
     visits_per_row: Tensor
@@ -36,14 +34,7 @@ class DeviceBlock(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Packing of row, node and step into an int64, so that these keys sort as (row, node, step) do.
-
-    Attributes
-    ----------
-    n_nodes : int
-    max_step : int
-        The largest step.
-    """
+    """Packing of row, node and step, at most `max_step`, into an int64, so that keys sort as (row, node, step)."""
 
     n_nodes: int
     max_step: int
@@ -91,9 +82,8 @@ def merged(
 ) -> DeviceBlock:
     """The block of visits in any order: sorted by (row, node, step), with equal keys added up.
 
-    `values`, one for each key, become `counts` and keep their type; None counts the visits of a key, in 16 bits.
-    There are at most `packing.most_rows` rows. Sums of more than two floats of a key may depend on the device.
-    Waits for the device twice, for the sizes of the result.
+    `values`, one for each key, become `counts`; None counts the visits of a key, in 16 bits. Sums of more than two
+    floats of a key may depend on the device.
     """
     if values is None:
         keys = torch.sort(keys).values
@@ -127,6 +117,14 @@ def merged(
         work,
         dropped,
     )
+
+
+def in_parts(
+    make: Callable[[Tensor], DeviceBlock], sources: Tensor, visits_per_row: float, packing: Packing
+) -> DeviceBlock:
+    """The block of all sources, which `make` makes of as many at once as torch can sort the keys of."""
+    rows = max(1, int(_MOST_KEYS / visits_per_row))
+    return joined([make(part) for part in sources.split(min(rows, packing.most_rows))])
 
 
 def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:

@@ -29,16 +29,10 @@ class ProductFeatures:
     r"""Products of features: B = Phi_1 .. Phi_n, multiplied out only on request, with B B^T about K.
 
     Every factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`), from samples
-    of its own. Since F_R^n = F and K = F F^T,
-
-    .. math:: E[B] = E[\Phi_1] \cdots E[\Phi_n] = F_R^n = F,
-
-    up to the longest length of the sampler. Walks need only the length of R, and if a row of each factor reaches r
-    nodes, a row of B reaches up to r^n; a product with B takes `nnz` multiply-adds.
-
-    B B^T is symmetric and positive semi-definite, but biased also off the diagonal, since rows of B share the
-    later factors. With C_i the covariance matrix of row i of the first factor, and D diagonal with the total
-    variances of the rows of the second,
+    of its own, so that E[B] = F_R^n = F up to the longest length of the sampler. Walks need only the length of R;
+    a product with B takes `nnz` multiply-adds. B B^T is symmetric and positive semi-definite, but biased also off
+    the diagonal, since rows of B share the later factors. With C_i the covariance matrix of row i of the first
+    factor, and D diagonal with the total variances of the rows of the second,
 
     .. math:: E[B B^\top] = F_R (R + D) F_R + \operatorname{diag}_i \operatorname{tr}\big((R + D) \, C_i\big)
               \qquad (n = 2),
@@ -46,9 +40,12 @@ class ProductFeatures:
     against K = F_R R F_R. Both excesses are positive semi-definite, and decrease like 1 / n_walks for independent
     walks. `gram` with an independent product as `other` is unbiased everywhere.
 
-    The exact series (`apply_kernel`) multiplies by K at the cost of L nnz(W) for L terms. Products pay if 2 nnz is
-    far less than that and features of single walks have a large error: on dense graphs with long kernels. They
+    Products pay if 2 nnz is far less than the L nnz(W) multiply-adds of the exact series of L terms
+    (`apply_kernel`) and features of single walks have a large error: on dense graphs with long kernels. They
     need all rows of the later factors, so for a few nodes of a large graph use `sample_features`.
+
+    Source: Choromanski et al., "GRFs++" (arXiv 2510.07716), whose product of estimates K_1 K_2^T of K's n-th root
+    is unbiased, but neither symmetric nor positive; here the K_1 are chained, and multiplied by their transpose.
 
     Parameters
     ----------
@@ -58,46 +55,14 @@ class ProductFeatures:
     seed : int, optional
         Seed from which the factors' seeds were derived, for the record.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the factors do not form a product.
-
-    Attributes
-    ----------
-    factors : tuple of Features
-    n_factors : int
-    nodes : ndarray of int64, shape (n,)
-        Positions of the nodes that the rows belong to.
-    n_nodes : int
-        N, the number of nodes of the graph, and of columns.
-    shape : tuple of int
-        (n, N), the shape of B.
-    nnz : int
-        Non-zeros of all factors: the multiply-adds of a product with B.
-    n_steps : int
-        Steps walked (of powers: multiply-adds) for all factors.
-    nbytes : int
-        Memory of all factors in bytes.
-    laplacian : str
-        The Laplacian whose walk matrix was used: "normalized" or "combinatorial".
-    seed : int or None
-        See above.
-
-    Notes
-    -----
-    Source: Choromanski et al., "GRFs++" (arXiv 2510.07716), whose product of estimates K_1 K_2^T of K's n-th root
-    is unbiased, but neither symmetric nor positive; here the K_1 are chained, and multiplied by their transpose.
-
     Examples
     --------
-    >>> import networkx as nx, numpy as np, graphrf as grf
+    >>> import networkx as nx, graphrf as grf
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> kernel = grf.Diffusion(lengthscale=6.0)
     >>> sampler = grf.RandomWalks(256, grf.sampling.Truncated(kernel.root(2).truncation_length(1e-3)))
     >>> product = grf.sampling.sample_product(graph, sampler, n_factors=2, seed=0)
-    >>> exact = kernel.dense(graph)
-    >>> bool(np.linalg.norm(product.gram(kernel) - exact) < 0.1 * np.linalg.norm(exact))
+    >>> product.relative_error(kernel) < 0.1
     True
     """
 
@@ -172,32 +137,17 @@ class ProductFeatures:
     def matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
         """The matrices of all factors for `kernel.root(n_factors)`: their product is B.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            One that has this root (`Kernel.root`), of the features' Laplacian.
-
-        Returns
-        -------
-        tuple of scipy.sparse.csr_array
-            The first of shape (n, N), the others (N, N), each of its factor's dtype.
+        The first is of shape (n, N), the others (N, N), each of its factor's dtype. O(visits) time and `nnz`
+        floats of memory; all methods below begin with this, so use the matrices for many products with one kernel.
+        Warns as `Features.matrix`, for each factor and the root.
 
         Raises
         ------
         TypeError, ValueError
             If the kernel is none, has no such root in closed form, or belongs to the other Laplacian.
-
-        Warns
-        -----
-        HeavyTailWarning, TruncationWarning
-            As `Features.matrix`, for each factor and the kernel `kernel.root(n_factors)`.
-
-        Notes
-        -----
-        Cost: O(visits) time and `nnz` floats of memory. All methods below do this first: for many products with
-        one kernel use the matrices.
         """
-        return self._matrices(kernel)
+        root = require_kernel(kernel).root(self.n_factors)
+        return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
     def matrix(self, kernel: Kernel) -> sp.csr_array:
         """B itself: the factors of `matrices` multiplied out, scipy CSR of shape (n, N).
@@ -205,7 +155,7 @@ class ProductFeatures:
         It may have up to n N non-zeros; `apply` and `apply_t` do not need it. Raises and warns as `matrices`, and
         warns of a large error of B B^T as `Features.matrix` does.
         """
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         product = _multiplied(matrices)
         if called_from_outside():
             self._watch_error(kernel, matrices, self.nodes, product)
@@ -214,23 +164,9 @@ class ProductFeatures:
     def relative_error(
         self, kernel: Kernel, *, seed: int = 0, apply: Callable[..., np.ndarray] | None = None
     ) -> float:
-        """An estimate of |B B^T - K|_F / |K|_F over the nodes of the rows: see `Features.relative_error`.
-
-        Examples
-        --------
-        >>> import networkx as nx, graphrf as grf
-        >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
-        >>> kernel = grf.Diffusion(lengthscale=2.0)
-        >>> sampler = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(kernel.root(2)))
-        >>> grf.sampling.sample_product(graph, sampler, seed=0).relative_error(kernel) < 0.2
-        True
-        """
-        origin = self.factors[0].origin
-        if apply is None:
-            if origin is None:
-                raise error.no_graph()
-            apply = origin.apply
-        return error.measured(self._rows(self._matrices(kernel)), kernel, apply, seed=checks.seed(seed))
+        """An estimate of |B B^T - K|_F / |K|_F over the nodes of the rows: see `Features.relative_error`."""
+        seed = checks.seed(seed)
+        return error.measured(self._rows(self.matrices(kernel)), kernel, apply, self.factors[0].origin, seed)
 
     def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
@@ -239,7 +175,7 @@ class ProductFeatures:
         column. The type follows from the features' and x's.
         """
         x = checks.finite("x", checks.columns("x", x, self.n_nodes))
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
     def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
@@ -247,7 +183,7 @@ class ProductFeatures:
         y = checks.finite("y", checks.columns("y", y, self.shape[0]))
         shape = (self.n_nodes, *y.shape[1:])
         require_memory(8.0 * math.prod(shape), f"a product of shape {shape}", "pass fewer columns at a time")
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor.T @ product, matrices, y))
 
     def gram(
@@ -258,11 +194,10 @@ class ProductFeatures:
         cols: Any = None,
         other: ProductFeatures | None = None,
     ) -> np.ndarray:
-        r"""An estimate of the Gram matrix K[rows, cols], dense.
+        """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.
 
-        Without `other` it is B B^T: symmetric, positive semi-definite and, on average, too large by the positive
-        semi-definite matrix in the description of the class. With an independent product it is B B'^T: unbiased
-        everywhere, but neither symmetric nor positive, so it serves to measure errors only.
+        It is B B^T or, with `other`, B B'^T: unbiased everywhere, but neither symmetric nor positive, so it serves
+        to measure errors only.
 
         Parameters
         ----------
@@ -273,20 +208,12 @@ class ProductFeatures:
             A product of features of the same graph that shares no seed with this one (factors that draw nothing
             aside); the numbers of factors may differ.
 
-        Returns
-        -------
-        ndarray, shape (len(rows), len(cols)), of the features' dtype.
-
         Raises
         ------
         TypeError, ValueError
             See `matrices`; also if nodes are unknown or `other` is not a product of features.
         MemoryError
             If the dense result does not fit; it is raised before anything is allocated.
-
-        Notes
-        -----
-        Cost: the matrices, B[rows] and B[cols] multiplied out, and their product, dense if they fill in.
         """
         right_features = self if other is None else self._checked_other(other)
         left_rows = row_numbers("rows", rows, self.nodes)
@@ -297,22 +224,17 @@ class ProductFeatures:
             f"a dense Gram matrix of shape {shape}",
             "ask for fewer `rows` and `cols`, or multiply by B and its transpose in turn (apply, apply_t)",
         )
-        matrices = self._matrices(kernel)
+        matrices = self.matrices(kernel)
         left = _multiplied(matrices, left_rows)
         if other is None and called_from_outside():
             self._watch_error(kernel, matrices, self.nodes[left_rows], left)
         if other is None and np.array_equal(left_rows, right_rows):
             return _dense_product(left, left)
         if other is not None:
-            matrices = other._matrices(kernel)
+            matrices = other.matrices(kernel)
         return _dense_product(left, _multiplied(matrices, right_rows))
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _matrices(self, kernel: Kernel) -> tuple[sp.csr_array, ...]:
-        """The factors' matrices."""
-        root = require_kernel(kernel).root(self.n_factors)
-        return tuple(factor.matrix_from_modulation(factor.checked_modulation(root)) for factor in self.factors)
 
     def _rows(self, matrices: tuple[sp.csr_array, ...]) -> error.MeasuredRows:
         """The rows of B, by products with B B^T."""
@@ -354,16 +276,16 @@ def sample_product(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> ProductFeatures:
-    r"""Sample the factors of B = Phi_1 .. Phi_n, with E[B] = F and K about B B^T: see `ProductFeatures`.
+    """Sample the factors of B = Phi_1 .. Phi_n, with E[B] = F and K about B B^T: see `ProductFeatures`.
 
     Parameters
     ----------
     graph : Graph
         Undirected, N nodes.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`
-        Sampler of each factor. It serves the n-th root of the kernel, for which lengths should be chosen:
-        `AutoLengths(kernel.root(n_factors))` or
-        `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`.
+        Sampler of each factor, for the n-th root of the kernel: with lengths `AutoLengths(kernel.root(n_factors))`
+        or `Truncated(kernel.root(n_factors).truncation_length(tol / n_factors))`, by which the product of the
+        means is off F by at most tol A^n_factors in operator norm, A = sum_k |f_k| of the root kernel.
     n_factors : int
         Number of factors, at least 1.
     nodes : array_like of int positions or str names, optional
@@ -371,29 +293,13 @@ def sample_product(
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Factor i is drawn with the 63 high bits of the i-th word (64
         bits) of `numpy.random.SeedSequence(seed, spawn_key=(n_factors,))`, so that factors share streams neither
-        with each other nor with `sample_features` or other products (a chance of 2^-63 a pair apart). The bits do
-        not depend on the number of threads or the choice of other nodes.
-    n_threads, dtype, progress
-        See `sample_features`.
-    memory_limit : int, optional
-        Maximum number of bytes of all factors and the current blocks. Default: the available memory.
+        with each other nor with `sample_features` or other products (a chance of 2^-63 a pair apart).
+    n_threads, dtype, memory_limit, progress
+        See `sample_features`; the limit is that of all factors together.
+
     Returns
     -------
     ProductFeatures
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, nodes are unknown, or the graph is directed.
-    MemoryError
-        Before a factor that would exceed `memory_limit`, beside those already there, is allocated.
-
-    Notes
-    -----
-    Cost: that of `sample_features` for `nodes`, and n_factors - 1 times that for all nodes.
-
-    With tau = sum_{k > L} |f_k| <= tol A above the longest length L and A = sum_k |f_k| of the root kernel, the
-    product of the means is off F by n_factors tol A^n_factors at most in operator norm, hence tol / n_factors.
 
     Examples
     --------

@@ -25,9 +25,8 @@ _PLAIN = (bool, int, float, str)
 class Sampler(Protocol):
     """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and `CompressedPowers`.
 
-    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. If its
-    settings depend on the graph, it also has a method `resolved(graph)` that returns it with fixed settings, which
-    Gaussian processes call once before training.
+    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. One whose
+    settings depend on the graph also has `resolved(graph)`, which Gaussian processes call once before training.
     """
 
     @property
@@ -53,36 +52,16 @@ class PreparedSampler(ABC):
     .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks}.
 
     For walks, c_ivk counts those that stand on v after k steps; for powers it is the probability of that, with m =
-    S(k) = 1. d = `degrees`, all > 0, for the normalised Laplacian; for the combinatorial one W itself holds the
-    probabilities, and `degrees` is None. Rows of different sources must be independent for features to be unbiased
-    off the diagonal.
+    S(k) = 1. For the combinatorial Laplacian W itself holds the probabilities, and there are no d. Rows of
+    different sources must be independent for features to be unbiased off the diagonal.
 
     Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
     defaults; sizes, from which memory is predicted, are estimated from a few rows.
-    Parameters
-    ----------
-    sampler : Sampler
-        The settings.
-    graph : Graph
-        Undirected.
-    seed : int
 
-    Attributes
-    ----------
-    n_walks : int
-        m, the divisor of counts; 1 by default.
-    n_nodes : int
-        N, the number of nodes of the graph.
-    scale : float
-        The graph's scale of the sampler's Laplacian.
-    degrees : ndarray, shape (N,), or None
-        d of every node, any positive number for an isolated one; None for the combinatorial Laplacian.
-    counts_dtype : numpy.dtype
-        Type of c_ivk: uint16 (default), or float32 for powers, whose blocks have multiply-adds.
-    row_bytes : int
-        Bytes of a row beside the six arrays of every record.
-    remedy : str
-        Advice for the message of a MemoryError.
+    `degrees`, shape (N,), are the d of the nodes, any positive number for an isolated one, None for the
+    combinatorial Laplacian, and `scale` is the graph's. `counts_dtype` is the type of c_ivk: uint16, or float32
+    for powers, whose blocks have multiply-adds; `row_bytes` are those of a row beside the six arrays of every
+    record; `remedy` is advice for the message of a MemoryError.
 
     Examples
     --------
@@ -121,11 +100,8 @@ class PreparedSampler(ABC):
     ...             found.append(np.stack([np.full(at.size, row), at, np.full(at.size, k)]))
     ...         return np.concatenate(found, axis=1)
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
-    >>> kernel = grf.Diffusion(lengthscale=1.0)
     >>> sampler = PlainWalks(n_walks=200, survival=grf.sampling.Survival.geometric(0.2))
-    >>> gram = grf.sample_features(graph, sampler, seed=0).gram(kernel)
-    >>> exact = kernel.dense(graph)
-    >>> bool(np.linalg.norm(gram - exact) < 0.1 * np.linalg.norm(exact))
+    >>> grf.sample_features(graph, sampler, seed=0).relative_error(grf.Diffusion(lengthscale=1.0)) < 0.1
     True
     """
 
@@ -145,7 +121,7 @@ class PreparedSampler(ABC):
 
     @abstractmethod
     def sample(self, sources: np.ndarray) -> Block:
-        """The record of `sources`, which depends for each of them on the seed and itself, not on the others.
+        """The record of `sources`, which depends for each of them on the seed and itself alone.
 
         It may run in threads. Powers come with their multiply-adds; cut rows of exact powers also with the
         Euclidean norm of the part that was cut from each row of W^k (not of the probabilities).

@@ -26,8 +26,8 @@ def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 
 class RecordBuilder:
     """One record from blocks that arrive in order.
 
-    The arrays are allocated once, a little larger than expected, and blocks are copied to their places, so that
-    peak memory is the record and the blocks in flight. The arrays grow if the expectation is exceeded.
+    Arrays are allocated once, a little larger than expected, so that peak memory is the record and the blocks in
+    flight.
     """
 
     def __init__(
@@ -101,10 +101,7 @@ def draw_into(
     threads: int,
     after: Callable[[int], Any] | None = None,
 ) -> None:
-    """Append the blocks of some nodes, of `size` rows each, to a builder of records.
-
-    `after` is called with the number of rows of each block that was appended.
-    """
+    """Append the blocks of some nodes, `size` rows each, to a builder; `after` gets their number of rows."""
     tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
     for block in ordered_map(prepared.sample, tasks, threads):
         builder.append(block)

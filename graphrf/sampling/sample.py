@@ -51,13 +51,10 @@ def sample_features(
 ) -> Features:
     r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's Laplacian.
 
-    Random walks record their visits, powers of the walk matrix their values:
+    Random walks record their visits, powers of the walk matrix their values; the modulation f enters later
+    (`Features.matrix`), so one sample serves all kernels. For a kernel K = F F^T,
 
-    .. math:: \phi(i) = \frac1m \sum_{j=1}^m \sum_{k \le l_j} \frac{f_k}{S(k)}
-              \sqrt{\frac{d_i}{d_{x_k}}}\, e_{x_k} \quad\text{or}\quad \phi(i) = \sum_k f_k x_k,
-              \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
-
-    The modulation f enters later (`Features.matrix`), so one sample serves all kernels and hyperparameters.
+    .. math:: E[\phi(i)] = F_{i \cdot}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
 
     Parameters
     ----------
@@ -70,33 +67,31 @@ def sample_features(
     kernel : Kernel, optional
         With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional
-        Instead of `sampler`: the target relative error |Phi Phi^T - K|_F / |K|_F of `kernel` over `nodes`. Among
-        exact, cut and compressed powers and random walks of any size, the sampler that is predicted to reach it
-        with the fewest non-zeros is used (see Notes); the error of the sample is measured
-        (`Features.relative_error`), and a larger sample is drawn if it exceeds the target. `Features.sampler` and
-        `Features.choice` give the sampler, and the predicted and measured error.
+        Instead of `sampler`: the target |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is predicted to
+        reach it with the fewest non-zeros is used, and a larger sample drawn if the measured error exceeds it
+        (`Features.sampler`, `Features.choice`).
     nodes : array_like of int positions or str names, optional
-        The nodes to sample, in the order of the rows. Default: all.
+        The rows, in this order. Default: all.
     seed : int in [0, 2^63), optional
         None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
         same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU, or torch on `device`, which needs the extra `gp` and gives the same result
-        (see Notes). Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU (its default), or torch on `device` (extra `gp`). Walks have the same bits with
+        both, powers on the CPU; elsewhere these agree up to rounding, which rarely changes a random choice between
+        nodes.
     device : str or torch.device
-        Device for torch, such as "cuda"; it must support float64. The features stay there (`Features.device`).
+        Such as "cuda"; it must support float64. The features stay there (`Features.device`).
     n_threads : int, optional
-        Threads of the compiled loops. Default: the cores that the process may use. Torch has its own threads.
+        Threads of the compiled loops. Default: the cores that the process may use.
     dtype : {"float32", "float64"}
         Type of the matrices made from the features.
     path : path of a folder, optional
-        Every block of rows is written there atomically as soon as it is drawn. A call with the same arguments
-        continues where an earlier one ended, even if that was killed; existing blocks are not drawn again. The
-        result is bit for bit the same as without `path`. `load_features` opens the folder without the graph;
-        `graphrf.distributed.sample_features` and `load_features` accept it too.
+        Blocks of rows are written there atomically as they are drawn. A call with the same arguments continues
+        where an earlier one ended, even if that was killed; processes that run at once share the work. The result
+        is bit for bit the same as without `path`. `load_features` opens the folder without the graph.
     memory_limit : int, optional
-        Maximum number of bytes for the result and the current blocks, in addition to the graph and the arrays
-        that the sampler derives from it (see Notes). Default: the memory available on the machine or device.
+        Maximum bytes of the result and the current blocks, beside the graph and the arrays that the sampler
+        derives from it. Default: the memory available.
     progress : bool
         Show a progress bar on standard error.
 
@@ -107,37 +102,25 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        For arguments that are out of range, unknown nodes, a directed graph, an unavailable device, or samplers
-        that are not part of graphrf with the engine "torch"; if `path` contains other features, other files or a
-        damaged block, which is named, or is given with a device other than the CPU; if `error` is given without
-        `kernel`, or with `sampler` or `path`; if no rows of at most 4,096 non-zeros on average reach `error`.
-    OSError
-        If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
+        For a directed graph, unknown nodes, an unavailable device, or samplers that are not part of graphrf with
+        torch; if `path` holds other features, other files or a damaged block, which is named, or is given with a
+        device other than the CPU; if `error` is given without `kernel`, or with `sampler` or `path`, or no rows of
+        at most 4,096 non-zeros on average reach it.
     ImportError
         If torch is needed and not installed.
+    OSError
+        If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
     MemoryError
-        If `memory_limit` would be exceeded: the message states how much is needed and what to reduce. It is raised
-        before more than the sampler's arrays and one block of rows is allocated.
+        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is allocated.
 
     Notes
     -----
-    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory: 4 bytes for each distinct
-    (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 bytes per source.
-
-    Counts of walks are bit for bit the same with both engines. Values of powers are the same on the CPU; elsewhere
-    they agree up to rounding, which in rare cases changes a random choice between nodes.
-
-    The arrays that samplers derive from the graph are allocated first: for random walks 8 bytes per entry of the
-    adjacency if weights differ, and a copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for
-    powers about 30, and 60 temporarily.
-
-    *A target error.* At most 256 pilot rows are drawn with some dozens of samplers and compared with the same rows
-    of F (`graphrf.sampling.by_error`). This takes some seconds, and memory for at most some 100 million numbers.
-    Exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
-
-    A folder takes as many bytes on disk as the record in memory; a block takes about 128 MiB, or 32 bytes per node
-    of the graph if that is more, and less for small features. If a process is killed, only its current block is
-    lost. Memory: the record and two blocks. Processes that sample into the same folder at once share the work.
+    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory, and bytes of a folder: 4 for
+    each distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 per
+    source. Arrays derived from the graph: for walks 8 bytes per entry of the adjacency if weights differ, and a
+    copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for powers about 30, and 60
+    temporarily. An `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers;
+    exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
 
     Examples
     --------
@@ -146,25 +129,9 @@ def sample_features(
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
-
-    With a target error instead of a sampler:
-
-    >>> kernel = grf.Diffusion(lengthscale=3.0)
-    >>> features = grf.sample_features(graph, kernel=kernel, error=0.1, seed=0)
-    >>> features.sampler
-    CutPowers(budget=22, max_length=6, laplacian='normalized')
-    >>> features.choice.measured <= 0.1
-    True
-
-    With a folder, the second call draws nothing:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
-    ...     again = grf.sample_features(graph, grf.RandomWalks(n_walks=16), path=folder)
-    ...     alone = grf.features.load_features(folder)
-    >>> first.seed == again.seed == alone.seed
-    True
+    >>> features = grf.sample_features(graph, kernel=grf.Diffusion(lengthscale=3.0), error=0.1, seed=0)
+    >>> features.sampler, features.choice.measured <= 0.1
+    (CutPowers(budget=22, max_length=6, laplacian='normalized'), True)
     """
     if error is not None:
         error = checked_error(error, kernel, sampler, path)
@@ -173,72 +140,6 @@ def sample_features(
             "error",
             "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
         )
-    task, folder = _checked(
-        graph, sampler, nodes=nodes, seed=seed, engine=engine, device=device, n_threads=n_threads, dtype=dtype,
-        path=path, memory_limit=memory_limit, progress=progress,
-    )  # fmt: skip
-    if error is not None:
-
-        def draw(chosen: Sampler) -> Features:
-            return _features(replace(task, sampler=chosen), None, any_seed=False)
-
-        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
-    return _features(task, folder, any_seed=seed is None)
-
-
-def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
-    """The features of a task, in memory, on a device or in a folder."""
-    origin = _origin(task)
-    if folder is not None:
-        return sample_to_folder(task, folder, origin, any_seed=any_seed)
-    on_host = task.place is None or task.place.type == "cpu"
-    return Features(task.info, task.sources, in_memory(task) if on_host else on_device(task), origin)
-
-
-def _origin(task: SamplingTask) -> Origin:
-    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
-    follow = partial(_updated, replace(task))  # without cached properties
-    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
-
-
-def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
-    """See `Features.updated`."""
-    after, record = updated_record(task, features, graph, n_threads)
-    return Features(after.info, features.nodes, record, _origin(after))
-
-
-def in_memory(task: SamplingTask) -> Record:
-    """The record of a task on the host."""
-    task.require_room(task.expected, task.working_bytes)
-    return task.draw_into(
-        RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
-    )
-
-
-def on_device(task: SamplingTask) -> DeviceRecord:
-    """The record of a task on the device where it is drawn."""
-    from graphrf.sampling.device import DeviceRecordBuilder
-
-    builder = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
-    task.require_room(builder.room, task.working_bytes)
-    return task.draw_into(builder)
-
-
-def _checked(
-    graph: Graph,
-    sampler: Sampler | None,
-    *,
-    nodes: Any,
-    seed: int | None,
-    engine: str | None,
-    device: str | torch.device,
-    n_threads: int | None,
-    dtype: Any,
-    path: str | os.PathLike[str] | None,
-    memory_limit: int | None,
-    progress: bool,
-) -> tuple[SamplingTask, FeatureFolder | None]:
-    """The task that arguments of `sample_features` describe, and its folder."""
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
     place = engine_device(engine, device, "sample_features with engine='torch'")
@@ -254,11 +155,53 @@ def _checked(
             f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
             "`device` out, and move the features there (Features.to)",
         )
-    seed = checked_seed(seed, folder)
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
-    task = SamplingTask(graph, sampler, sources, nodes is None, seed, plain, place, threads, limit, progress)
-    return task, folder
+    task = SamplingTask(
+        graph, sampler, sources, nodes is None, checked_seed(seed, folder), plain, place, threads, limit, progress
+    )
+    if error is not None:
+
+        def draw(chosen: Sampler) -> Features:
+            return _features(replace(task, sampler=chosen), None, any_seed=False)
+
+        return features_with_error(draw, graph, require_kernel(kernel), task.sources, error)
+    return _features(task, folder, any_seed=seed is None)
+
+
+def _features(task: SamplingTask, folder: FeatureFolder | None, *, any_seed: bool) -> Features:
+    """The features of a task, in memory or in a folder."""
+    origin = _origin(task)
+    if folder is not None:
+        return sample_to_folder(task, folder, origin, any_seed=any_seed)
+    return Features(task.info, task.sources, _record(task), origin)
+
+
+def _record(task: SamplingTask) -> Record | DeviceRecord:
+    """The record of a task in memory, on the device where it is drawn."""
+    builder: Any
+    if task.place is None or task.place.type == "cpu":
+        task.require_room(task.expected, task.working_bytes)
+        builder = RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
+    else:
+        from graphrf.sampling.device import DeviceRecordBuilder
+
+        builder = DeviceRecordBuilder(task.graph.n_nodes, task.expected)
+        task.require_room(builder.room, task.working_bytes)
+    record: Record | DeviceRecord = task.draw_into(builder)
+    return record
+
+
+def _origin(task: SamplingTask) -> Origin:
+    """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
+    follow = partial(_updated, replace(task))  # without cached properties
+    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
+
+
+def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
+    """See `Features.updated`."""
+    after, record = updated_record(task, features, graph, n_threads)
+    return Features(after.info, features.nodes, record, _origin(after))
 
 
 def checked_seed(seed: int | None, folder: FeatureFolder | None) -> int:

@@ -33,8 +33,8 @@ _THREAD_BYTES = 3 * 2**20
 class SamplingTask:
     """Valid arguments of a call of `sample_features`.
 
-    `sources` are the nodes of the rows, `all_nodes` is True if none were chosen, `place` is the device of torch
-    (None for compiled loops, which use `n_threads`), and `memory_limit` is the user's.
+    `sources` are the nodes of the rows, `all_nodes` is True if none were chosen, `place` is the device of torch,
+    None for compiled loops.
     """
 
     graph: Graph
@@ -102,17 +102,18 @@ class SamplingTask:
 
     @property
     def working_bytes(self) -> int:
-        """Memory beside the record during sampling."""
+        """Memory beside the record during sampling: scratch of each thread, and blocks in flight."""
         if self.place is not None:
             return int(self.prepared.working_bytes(self.block_rows))
         n_blocks = -(-self.sources.size // self.block_rows)
-        return under_way(self.prepared, self.expected_bytes, n_blocks, self.threads)
+        # Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room
+        # that threads reserve for the next one do. Free memory of one thread is not available to others.
+        busy = min(self.threads, n_blocks)
+        scratch = busy * self.prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
+        return int(scratch + min(self.threads + 1, n_blocks) * self.expected_bytes // n_blocks)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
-        """Raise MemoryError if a record of `size` entries and visits, and `working` bytes beside it, do not fit.
-
-        With `at_least` the size is a lower bound, as the message states.
-        """
+        """Raise MemoryError if a record of (at least) this size, and so many bytes beside it, do not fit."""
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
             about = "more than" if at_least else "about"
@@ -165,10 +166,7 @@ def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Re
 
 
 def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
-    """Approximate entries and visits of the record, from a pilot of at most a few hundred sources.
-
-    For few sources, or small rows, it is an upper bound without a pilot.
-    """
+    """Entries and visits of the record, from a pilot; an upper bound for few sources, or small rows."""
     entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
     n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
     few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
@@ -191,17 +189,6 @@ def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tup
     """Memory of the record of the expected size."""
     record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
     return record + sources.size * prepared.row_bytes
-
-
-def under_way(prepared: PreparedSampler, nbytes: int, n_blocks: int, threads: int) -> int:
-    """Memory beside a record of `nbytes` that grows by blocks: scratch of each thread, and blocks in flight.
-
-    Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room that
-    threads reserve for the next one do. Free memory of one thread is not available to others.
-    """
-    busy = min(threads, n_blocks)
-    scratch = busy * prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
-    return scratch + min(threads + 1, n_blocks) * nbytes // n_blocks
 
 
 def needed_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:

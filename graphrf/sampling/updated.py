@@ -87,10 +87,7 @@ def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
 
 
 def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
-    """Marks nodes whose transitions differ, uint8, shape (N,).
-
-    All nodes are marked if weights became unequal, or equal, since walks then use their random bits differently.
-    """
+    """Marks nodes whose transitions differ, uint8; all if weights became unequal, or equal."""
     if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
         return np.ones(old.indptr.size - 1, np.uint8)
     return np.asarray(_changed_rows(*old, *new))
@@ -155,15 +152,10 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         # scipy requires both index arrays to have one type.
         dtype = pointers["indptr"].dtype if part.name == "indices" else old.dtype
         made = arrays[part.name] = np.empty(int(pointers[pointer][-1]), dtype)
+        both = getattr(record, pointer), old, getattr(fresh, pointer), new, pointers[pointer], made
 
-        def run(
-            span: tuple[int, int],
-            a: np.ndarray = old,
-            b: np.ndarray = new,
-            c: np.ndarray = made,
-            name: str = pointer,
-        ) -> None:
-            _splice(*span, source, getattr(record, name), a, getattr(fresh, name), b, pointers[name], c)
+        def run(span: tuple[int, int], both: tuple[np.ndarray, ...] = both) -> None:
+            _splice(*span, source, *both)
 
         _in_parts(run, record, n_threads)
     return Record(**pointers, **arrays)

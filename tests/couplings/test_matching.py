@@ -11,12 +11,11 @@ from graphrf.couplings import quantiles
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
 from graphrf.couplings.pagerank_cost import pagerank_cost
-from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_spectra, tile_survival
+from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_survival
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.sampling.walks.lengths import Survival
+from tests.couplings.tiles import KERNEL, spectra_of, tiles_of
 from tests.support.sequential import assert_unbiased
-
-KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +59,18 @@ def test_costs_by_spectrum_and_by_pairs_agree_with_eq_56_from_dense_features(gra
         sums = psi[a] + psi[b]
         dense[a, b] = ((sums @ sums.T) ** 2).sum()
 
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
-    walk = graph.walk_matrix()
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    spectral = spectral_cost(tile_spectra(coefficients, points), weights)
-    np.testing.assert_allclose(spectral * graph.n_nodes, dense, rtol=1e-6)
+    spectra, weights = spectra_of(graph, 0.3, order)
+    np.testing.assert_allclose(spectral_cost(spectra, spectra, weights) * graph.n_nodes, dense, rtol=1e-6)
 
-    sources, targets = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
-    by_pairs = pair_cost(tile_products(coefficients, walk, sources, targets))
+    ends = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
+    by_pairs = pair_cost(tile_products(tiles_of(graph, 0.3, order), graph.walk_matrix(), *ends))
     np.testing.assert_allclose(by_pairs * graph.n_nodes**2, dense, rtol=1e-6)
 
 
 def test_the_linear_solver_finds_what_trying_all_permutations_finds(graph):
-    survival, order = Survival.geometric(0.4), 6
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    cost = spectral_cost(tile_spectra(coefficients, points), weights)
+    order = 6
+    spectra, weights = spectra_of(graph, 0.4, order)
+    cost = spectral_cost(spectra, spectra, weights)
     best = min(sum(cost[q, s] for q, s in enumerate(sigma)) for sigma in itertools.permutations(range(order)))
     found = solve_linear(cost)
     assert cost[np.arange(order), found].sum() == pytest.approx(best, rel=1e-12)
@@ -130,8 +125,7 @@ def test_probes_of_which_nothing_is_left_take_no_share_of_the_density():
 
 
 def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
-    survival = Survival.geometric(0.4)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 4)
+    coefficients = tiles_of(graph, 0.4, 4)
     ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
     whole = tile_products(coefficients, graph.walk_matrix(), *ends)
     monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
@@ -139,10 +133,8 @@ def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
 
 
 def test_sampled_pairs_average_to_the_mean_over_all(graph):
-    survival = Survival.geometric(0.4)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 8)
-    sources, targets = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
-    products = tile_products(coefficients, graph.walk_matrix(), sources, targets)
+    ends = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
+    products = tile_products(tiles_of(graph, 0.4, 8), graph.walk_matrix(), *ends)
     each = np.array([pair_cost(product[None]).sum() / 8 for product in products])
     sampled = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.4, order=8, pairs=2000, seed=1)
     assert abs(sampled.cost_before - each.mean()) < 5 * each.std() / np.sqrt(2000)
@@ -157,7 +149,8 @@ def test_independent_cost_is_the_mean_over_all_choices_of_tiles():
         assert independent_cost(spectra, weights, walkers) == pytest.approx(
             4 * (sums**4 @ weights).mean(), rel=1e-12
         )
-    assert independent_cost(spectra, weights, 2) == pytest.approx(spectral_cost(spectra, weights).sum() / 4)
+    pairs = spectral_cost(spectra, spectra, weights)
+    assert independent_cost(spectra, weights, 2) == pytest.approx(pairs.sum() / 4)
 
 
 def _walk_features(graph, node, modulation, table, low, high, weigh):
@@ -221,9 +214,8 @@ def test_tile_averages_agree_with_simulated_walks(karate, tile):
 )
 def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(graph, arguments, equation):
     order = 6
-    survival = Survival.geometric(0.4)
     coupling = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
+    coefficients = tiles_of(graph, 0.4, order)
     walk = graph.walk_matrix().toarray()
     psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
     rows = np.arange(graph.n_nodes)
@@ -316,6 +308,9 @@ def test_walks_come_in_groups_as_large_as_the_coupling():
         ({"projections": 9}, "`projections` must be None unless the solver is 'quadratic', got 9"),
         ({"kernel": "diffusion"}, "`kernel` must be a graphrf kernel"),
         ({"graph": np.eye(3)}, "`graph` must be a graphrf.Graph"),
+        ({"graph": np.eye(3), "objective": "pagerank"}, "`graph` must be a graphrf.Graph"),
+        ({"n_walkers": 1}, "`n_walkers` must be"),
+        ({"order": 2.5}, "`order` must be an integer"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

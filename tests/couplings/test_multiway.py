@@ -8,23 +8,12 @@ from scipy.optimize import linear_sum_assignment
 
 import graphrf as grf
 from graphrf.couplings.learn import erdos_renyi
-from graphrf.couplings.linear import fourth_powers, solve_linear, spectral_cost
+from graphrf.couplings.linear import solve_linear, spectral_cost
 from graphrf.couplings.multiway import multiway_cost, solve_multiway
-from graphrf.couplings.quantiles import tile_modulations, tile_spectra
-from graphrf.operators.series.density_of_states import density_of_states
-from graphrf.sampling.walks.lengths import Survival
+from tests.couplings.tiles import KERNEL, spectra_of, tiles_of
 
-KERNEL = grf.RegularizedLaplacian(1.0, 2)
+GRAPH = erdos_renyi(40, 0.2, seed=1)
 KERNELS = [KERNEL, grf.Diffusion(1.5)]
-
-
-def spectra_of(order, p_halt=0.3, kernel=KERNEL, n_nodes=40):
-    """h_q at the eigenvalues of a random graph, and their weights."""
-    survival = Survival.geometric(p_halt)
-    coefficients = tile_modulations(kernel.modulation(survival.table.size), survival, order)
-    graph = erdos_renyi(n_nodes, 0.2, seed=1)
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    return tile_spectra(coefficients, points), weights
 
 
 def least_possible(spectra, weights, n_walkers):
@@ -37,8 +26,8 @@ def with_identity(permutations):
 
 
 def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_features():
-    survival, order, graph = Survival.geometric(0.4), 4, erdos_renyi(12, 0.3, seed=2)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, order)
+    order, graph = 4, erdos_renyi(12, 0.3, seed=2)
+    coefficients = tiles_of(graph, 0.4, order)
     walk = graph.walk_matrix().toarray()
     powers = [np.linalg.matrix_power(walk, k) for k in range(coefficients.shape[1])]
     psi = np.einsum("qk,kij->qij", coefficients, powers)
@@ -47,8 +36,7 @@ def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_fe
     for q, i, j in itertools.product(range(order), range(12), range(12)):
         total = sum(psi[row[q]] for row in with_identity(permutations))
         dense += (total[i] @ total[j]) ** 2
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    cost = multiway_cost(tile_spectra(coefficients, points), weights, permutations)
+    cost = multiway_cost(*spectra_of(graph, 0.4, order), permutations)
     assert cost * graph.n_nodes == pytest.approx(dense, rel=1e-12)
 
 
@@ -58,13 +46,13 @@ def test_the_cost_of_one_walker_beside_the_others_is_the_full_one():
     for scale in (0.1, 0.3, 1.0, 3.0) * 5:
         others, spectra, weights = scale * rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.random(3)
         full = ((others[:, None] + spectra) ** 4) @ weights
-        np.testing.assert_allclose(fourth_powers(others, spectra, weights), full, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(spectral_cost(others, spectra, weights), full, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize("p_halt", [0.1, 0.5])
 def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
-    spectra, weights = spectra_of(30, p_halt)
-    cost = spectral_cost(spectra, weights)
+    spectra, weights = spectra_of(GRAPH, p_halt, 30)
+    cost = spectral_cost(spectra, spectra, weights)
     best = cost[np.arange(30), solve_linear(cost)].sum()
     permutations = solve_multiway(spectra, weights, 2, rng=np.random.default_rng(0))
     assert permutations.shape == (1, 30)
@@ -75,7 +63,7 @@ def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
 @pytest.mark.parametrize("p_halt", [0.1, 0.6])
 @pytest.mark.parametrize("seed", range(2))
 def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(kernel, p_halt, seed):
-    spectra, weights = spectra_of(4, p_halt, kernel)
+    spectra, weights = spectra_of(GRAPH, p_halt, 4, kernel)
     pairs = itertools.product(itertools.permutations(range(4)), repeat=2)
     costs = [multiway_cost(spectra, weights, np.array(pair)) for pair in pairs]
     found = multiway_cost(spectra, weights, solve_multiway(spectra, weights, 3, rng=np.random.default_rng(seed)))
@@ -87,7 +75,7 @@ def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(k
 
 @pytest.mark.parametrize("n_walkers", [3, 5, 8])
 def test_no_walker_can_be_matched_better(n_walkers):
-    spectra, weights = spectra_of(12)
+    spectra, weights = spectra_of(GRAPH, 0.3, 12)
     permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(1))
     found = multiway_cost(spectra, weights, permutations)
     tiles = with_identity(permutations)
@@ -98,7 +86,7 @@ def test_no_walker_can_be_matched_better(n_walkers):
 
 
 def test_restarts_only_help_and_a_state_of_the_generator_fixes_the_result():
-    spectra, weights = spectra_of(9, 0.3)
+    spectra, weights = spectra_of(GRAPH, 0.3, 9)
     by_restarts = [
         multiway_cost(
             spectra, weights, solve_multiway(spectra, weights, 4, rng=np.random.default_rng(3), restarts=n)
@@ -112,7 +100,7 @@ def test_restarts_only_help_and_a_state_of_the_generator_fixes_the_result():
 
 @pytest.mark.parametrize("n_walkers", [3, 4, 8])
 def test_cyclic_shifts_of_as_many_tiles_as_walkers_reach_the_least_possible_cost(n_walkers):
-    spectra, weights = spectra_of(n_walkers)
+    spectra, weights = spectra_of(GRAPH, 0.3, n_walkers)
     shifts = (np.arange(n_walkers) + np.arange(1, n_walkers)[:, None]) % n_walkers
     bound = least_possible(spectra, weights, n_walkers)
     assert multiway_cost(spectra, weights, shifts) == pytest.approx(bound, rel=1e-12)
@@ -120,16 +108,3 @@ def test_cyclic_shifts_of_as_many_tiles_as_walkers_reach_the_least_possible_cost
         spectra, weights, solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
     )
     assert bound * (1 - 1e-12) <= found < 1.02 * bound
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"n_walkers": 1}, ValueError, "`n_walkers` must be at least 2, got 1"),
-        ({"n_walkers": 2.0}, TypeError, "`n_walkers` must be an integer"),
-        ({"n_walkers": 3, "restarts": -1}, ValueError, "`restarts` must be at least 0"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        solve_multiway(np.ones((3, 1)), np.ones(1), rng=np.random.default_rng(0), **arguments)

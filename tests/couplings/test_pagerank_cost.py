@@ -52,7 +52,7 @@ def test_the_cost_is_the_sum_over_all_pairs_of_nodes_of_products_of_end_point_la
 
 
 def predicted_error(graph, survival, permutation):
-    """The formula of the docstring, sum_i Var(rho_i) for two walks a node."""
+    """The formula of docs/theory/couplings.md, sum_i Var(rho_i) for two walks a node."""
     order, n = permutation.size, graph.n_nodes
     cost = pagerank_cost(graph, survival, order, rng=rng())
     probability = survival.table - np.append(survival.table[1:], 0.0)
@@ -150,16 +150,3 @@ def test_blocks_of_sources_add_up(monkeypatch):
     whole = pagerank_cost(graph, SURVIVALS[0], 4, rng=rng())
     monkeypatch.setattr(module, "_BLOCK_FLOATS", 2 * 4 * graph.n_nodes)
     np.testing.assert_allclose(pagerank_cost(graph, SURVIVALS[0], 4, rng=rng()), whole, rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("graph", "order", "error", "message"),
-    [
-        (np.eye(3), 3, TypeError, "`graph` must be a graphrf.Graph"),
-        (lopsided_graph(), 0, ValueError, "`order` must be at least 1, got 0"),
-        (lopsided_graph(), 2.5, TypeError, "`order` must be an integer"),
-    ],
-)
-def test_bad_arguments_are_refused(graph, order, error, message):
-    with pytest.raises(error, match=message):
-        pagerank_cost(graph, SURVIVALS[0], order, rng=rng())

@@ -8,21 +8,13 @@ from graphrf.couplings.exhaustive import solve_exhaustive
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.projection import projected_form, projection_candidates
 from graphrf.couplings.quadratic import spectral_form
-from graphrf.couplings.quantiles import tile_modulations, tile_spectra
-from graphrf.operators.series.density_of_states import density_of_states
-from graphrf.sampling.walks.lengths import Survival
+from tests.couplings.tiles import KERNEL, spectra_of
 from tests.support.sequential import assert_unbiased
-
-KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 
 @pytest.fixture(scope="module")
 def spectrum():
-    graph = erdos_renyi(12, 0.4, seed=1)
-    survival = Survival.geometric(0.3)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 7)
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    return tile_spectra(coefficients, points), weights
+    return spectra_of(erdos_renyi(12, 0.4, seed=1), 0.3, 7)
 
 
 class _SharedVectors:
@@ -81,10 +73,7 @@ def test_a_search_by_projections_records_the_true_cost_and_nears_the_exact_searc
     )
     assert projected.projections == 2000
     assert projected.cost_before == exact.cost_before
-    survival = Survival.geometric(0.3)
-    coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 7)
-    points, weights = density_of_states(graph, "normalized", np.random.default_rng(0))
-    true = spectral_form(tile_spectra(coefficients, points), weights)
+    true = spectral_form(*spectra_of(graph, 0.3, 7))
     assert projected.cost_after == pytest.approx(float(true(projected.permutation)), rel=1e-12)
     assert exact.cost_after * (1 - 1e-12) <= projected.cost_after
     assert projected.cost_after - exact.cost_after <= 0.1 * (exact.cost_before - exact.cost_after)

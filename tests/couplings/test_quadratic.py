@@ -11,9 +11,8 @@ from graphrf.couplings.exhaustive import solve_exhaustive
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.linear import linear_cost, solve_linear, spectral_cost
 from graphrf.couplings.quadratic import QuadraticCost, local_search, pair_form, spectral_form
-from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_spectra
-from graphrf.operators.series.density_of_states import density_of_states
-from graphrf.sampling.walks.lengths import Survival
+from graphrf.couplings.quantiles import tile_products
+from tests.couplings.tiles import spectra_of, tiles_of
 
 GRAPHS = {
     "erdos-renyi": erdos_renyi(20, 0.2, seed=1),
@@ -28,17 +27,6 @@ KERNELS = {
 }
 
 
-def _tiles(graph, kernel, p_halt, order):
-    survival = Survival.geometric(p_halt)
-    scale = graph.laplacian_scale(kernel.laplacian)
-    return tile_modulations(kernel.modulation(survival.table.size, scale), survival, order)
-
-
-def _spectral(graph, kernel, coefficients):
-    points, weights = density_of_states(graph, kernel.laplacian, np.random.default_rng(0))
-    return tile_spectra(coefficients, points), weights
-
-
 def _pairs(graph, kernel, coefficients, sources, targets):
     return tile_products(coefficients, graph.walk_matrix(kernel.laplacian), sources, targets)
 
@@ -47,11 +35,11 @@ def _pairs(graph, kernel, coefficients, sources, targets):
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_both_forms_equal_the_double_loop_of_eq_55_over_dense_features(graph, kernel):
     order = 7
-    coefficients = _tiles(graph, kernel, 0.3, order)
+    coefficients = tiles_of(graph, 0.3, order, kernel)
     walk = graph.walk_matrix(kernel.laplacian).toarray()
     psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
     sources, targets = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
-    spectral = spectral_form(*_spectral(graph, kernel, coefficients))
+    spectral = spectral_form(*spectra_of(graph, 0.3, order, kernel))
     by_pairs = pair_form(_pairs(graph, kernel, coefficients, sources, targets), coefficients)
     few = pair_form(_pairs(graph, kernel, coefficients, sources[[1, 5, 40]], targets[[1, 5, 40]]), coefficients)
     rng = np.random.default_rng(0)
@@ -68,12 +56,12 @@ def test_both_forms_equal_the_double_loop_of_eq_55_over_dense_features(graph, ke
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_changes_by_swaps_and_the_independent_cost_agree_with_the_cost_itself(asymmetric):
     graph, kernel, order = GRAPHS["grid"], KERNELS["signed"], 6
-    coefficients = _tiles(graph, kernel, 0.3, order)
+    coefficients = tiles_of(graph, 0.3, order, kernel)
     if asymmetric:
         cost = pair_form(_pairs(graph, kernel, coefficients, np.array([0, 3]), np.array([7, 9])), coefficients)
         assert (cost.signs < 0).any()
     else:
-        cost = spectral_form(*_spectral(graph, kernel, coefficients))
+        cost = spectral_form(*spectra_of(graph, 0.3, order, kernel))
     permutation = np.random.default_rng(1).permutation(order)
     changes = cost.swaps(permutation)
     for a, b in itertools.product(range(order), repeat=2):
@@ -100,9 +88,8 @@ def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(g
     # The cost itself hardly varies, so 2 % are asked of what there is to gain as well.
     excess = quadratic.cost_after - exhaustive.cost_after
     assert -1e-12 * exhaustive.cost_after <= excess <= 0.02 * exhaustive.cost_after
-    coefficients = _tiles(graph, kernel, p_halt, order)
     if pairs is None:
-        cost = spectral_form(*_spectral(graph, kernel, coefficients))
+        cost = spectral_form(*spectra_of(graph, p_halt, order, kernel))
         worst = cost(np.array(list(itertools.permutations(range(order))))).max()
         assert excess <= 0.02 * (worst - exhaustive.cost_after)
 
@@ -120,7 +107,7 @@ def test_exhaustive_search_finds_the_least_cost_in_every_block():
 
 def test_local_search_leaves_a_start_that_is_no_optimum_and_keeps_the_best_of_several():
     graph, kernel, order = GRAPHS["erdos-renyi"], KERNELS["regularized"], 12
-    cost = spectral_form(*_spectral(graph, kernel, _tiles(graph, kernel, 0.3, order)))
+    cost = spectral_form(*spectra_of(graph, 0.3, order, kernel))
     rng = np.random.default_rng(0)
     starts = [np.arange(order), *(rng.permutation(order) for _ in range(4))]
     each = [cost(local_search(cost, [start])) for start in starts]
@@ -134,9 +121,8 @@ def test_local_search_leaves_a_start_that_is_no_optimum_and_keeps_the_best_of_se
 def test_linear_solutions_are_within_two_percent_of_the_optimum_of_eq_55():
     # What makes the linear solver the default: Fig. 8 of the paper says the same of errors.
     for (name, graph), kernel in itertools.product(GRAPHS.items(), KERNELS.values()):
-        coefficients = _tiles(graph, kernel, 0.3, 7)
-        spectra, weights = _spectral(graph, kernel, coefficients)
-        matching = spectral_cost(spectra, weights)
+        spectra, weights = spectra_of(graph, 0.3, 7, kernel)
+        matching = spectral_cost(spectra, spectra, weights)
         linear = solve_linear(matching)
         cost = spectral_form(spectra, weights)
         best = float(cost(solve_exhaustive(cost)))

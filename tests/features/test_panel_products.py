@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -7,7 +8,6 @@ import scipy.sparse as sp
 from graphrf.features import factor as _feature_factor
 from graphrf.features import rows as _feature_rows
 from graphrf.features.factor import FeatureFactor
-from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 
@@ -63,38 +63,6 @@ def _plain_columns(matrix: sp.csr_array, y: np.ndarray, runs: list[tuple[int, in
     return result
 
 
-@pytest.mark.parametrize(("data", "dense"), TYPES, ids=["-".join(pair) for pair in TYPES])
-@pytest.mark.parametrize("index", [np.int32, np.int64], ids=["int32", "int64"])
-def test_loops_add_in_the_order_they_state_for_all_widths(index: type, data: str, dense: str) -> None:
-    indptr, indices = _pattern(N_ROWS, N_NODES, index)
-    values = np.random.default_rng(2).standard_normal(indices.size).astype(data)
-    matrix = sp.csr_array((values, indices, indptr), shape=(N_ROWS, N_NODES))
-    x, y = (np.random.default_rng(3).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS))
-    rows, columns = _plain_rows(matrix, x), _plain_columns(matrix, y, [(0, N_ROWS)])
-    for width in range(1, 41):
-        at = (40 - width) // 2
-        wide = np.full((N_ROWS, 40), 7.0, dense)
-        multiply_rows(3, N_ROWS - 2, indptr, indices, values, x[:, at : at + width].copy(), wide, at)
-        expected = np.full((N_ROWS, 40), 7.0, dense)
-        expected[3 : N_ROWS - 2, at : at + width] = rows[3 : N_ROWS - 2, at : at + width]
-        np.testing.assert_array_equal(wide, expected)
-        panel = np.zeros((N_NODES, width), dense)
-        scatter_rows(0, N_ROWS, indptr, indices, values, y, at, panel, 0)
-        np.testing.assert_array_equal(panel, columns[:, at : at + width])
-
-
-def test_a_panel_holds_the_columns_that_its_rows_reach() -> None:
-    indptr, indices = np.array([0, 2, 3]), np.array([5, 7, 6])
-    values, y = np.array([1.0, 2.0, 3.0]), np.array([[1.0, 10.0, 100.0], [2.0, 20.0, 200.0]])
-    panel = np.zeros((3, 3))
-    scatter_rows(0, 2, indptr, indices, values, y, 0, panel, 5)
-    result = np.ones((9, 4))
-    add_panel(panel, result, 5, 1)
-    expected = np.ones((9, 4))
-    expected[5:8, 1:] += np.array([[1.0, 10.0, 100.0], [6.0, 60.0, 600.0], [2.0, 20.0, 200.0]])
-    np.testing.assert_array_equal(result, expected)
-
-
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads, runs of rows and panels for matrices far too small for them."""
@@ -104,25 +72,27 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_feature_rows, "_BLOCK", 100)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "dense"), TYPES, ids=["-".join(pair) for pair in TYPES])
 @pytest.mark.parametrize("index", [np.int32, np.int64], ids=["int32", "int64"])
 @pytest.mark.usefixtures("many_tasks")
-def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(index: type, dtype: str) -> None:
+def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
+    index: type, dtype: str, dense: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pattern = _pattern(N_ROWS, N_NODES, index)
     f = np.array([0.3])
     factors = [_factor(*pattern, N_NODES, dtype, n_threads=n) for n in (1, 2, 3)]
     runs = [(run.first, run.last) for run in factors[0]._runs]
     assert 2 <= len(runs) < 16
     matrix = factors[0].matrix(f)
-    x, y = (np.random.default_rng(4).standard_normal((n, 40)).astype(dtype) for n in (N_NODES, N_ROWS))
-    for width in (1, 3, 8, 17, 40):
-        rows, columns = _plain_rows(matrix, x[:, :width]), _plain_columns(matrix, y[:, :width], runs)
-        for factor in factors:
-            np.testing.assert_array_equal(factor.apply(f, x[:, :width]), rows)
-            np.testing.assert_array_equal(factor.apply_t(f, y[:, :width]), columns)
-        bound = 1e-4 if dtype == "float32" else 1e-13
-        np.testing.assert_allclose(rows, matrix @ x[:, :width], rtol=0, atol=bound * np.abs(rows).max())
-        np.testing.assert_allclose(columns, matrix.T @ y[:, :width], rtol=0, atol=bound * np.abs(columns).max())
+    x, y = (np.random.default_rng(4).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS))
+    rows, columns = _plain_rows(matrix, x), _plain_columns(matrix, y, runs)
+    for cache, width, factor in itertools.product((0, 10**9), range(1, 41), factors):  # in panels, and whole
+        monkeypatch.setattr(_feature_factor, "_CACHE", cache)
+        np.testing.assert_array_equal(factor.apply(f, x[:, :width]), rows[:, :width])
+        np.testing.assert_array_equal(factor.apply_t(f, y[:, :width]), columns[:, :width])
+    bound = 1e-4 if dense == "float32" else 1e-13
+    np.testing.assert_allclose(rows, matrix @ x, rtol=0, atol=bound * np.abs(rows).max())
+    np.testing.assert_allclose(columns, matrix.T @ y, rtol=0, atol=bound * np.abs(columns).max())
     gradients = [factor.grad_f(x, y) for factor in factors]
     for gradient in gradients[1:]:
         np.testing.assert_array_equal(gradient, gradients[0])

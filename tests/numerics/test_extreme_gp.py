@@ -9,6 +9,7 @@ import pytest
 
 import graphrf as grf
 from tests.numerics.extremes import graphs
+from tests.numerics.test_extreme_posteriors import fitted
 
 GRAPHS = dict(graphs())
 WAYS = ["series-cholesky", "series-cg", "features-cholesky", "features-cg"]
@@ -19,19 +20,6 @@ SETTINGS = [
     for scale in (1e-12, 1.0, 1e12)
     for noise in (1e-14, 1e-12, 1e-6, 1.0, 1e12)
 ]
-
-
-def _fitted(way, graph, nodes, y, **settings):
-    method, solver = way.split("-")
-    gp = grf.GraphGPRegressor(
-        graph,
-        optimize=False,
-        method=method,
-        seed=0,
-        numerics=grf.gp.Numerics(solver=solver, n_threads=1),
-        **settings,
-    )
-    return gp.fit(nodes, y)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -50,7 +38,7 @@ def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
                 warnings.simplefilter("always")
                 settings = {"kernel": grf.Diffusion(length), "output_scale": scale, "noise": noise * scale}
                 try:
-                    gp = _fitted(way, graph, nodes, y, **settings)
+                    gp = fitted(way, graph, nodes, y, **settings)
                     mean, std = gp.predict(return_std=True)
                     covariance = gp.predict(return_cov=True)[1]
                 except ValueError as error:

@@ -6,11 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.graph.graph import Graph
 from graphrf.pyg import operators, returns
+from tests.statistics.grid import copies
 from tests.support.sequential import assert_unbiased
 
 torch = pytest.importorskip("torch", reason="transforms need the extra `pyg`")
@@ -309,11 +309,6 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
     np.testing.assert_allclose(found[34:], np.eye(36)[34:], atol=1e-6)
 
 
-def copies(graph: Graph, n: int) -> Graph:
-    """The graph n times side by side: as many independent draws, since rows of different nodes are independent."""
-    return Graph(sp.block_diag([graph.adjacency] * n, format="csr"))
-
-
 def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
     """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion without a cut."""
     sampler = grf.CompressedPowers(2, max_length=12)
@@ -495,37 +490,6 @@ def test_return_probabilities_are_those_of_pytorch_geometric_where_nothing_is_co
 def test_return_probabilities_follow_weights(weighted_graph):
     found = AddReturnProbabilities(9, budget=100)(as_data(weighted_graph)).return_probabilities
     np.testing.assert_allclose(found, dense_returns(weighted_graph, 9), atol=1e-6)
-
-
-def met(records: list[grf.features.Features], graph: Graph) -> np.ndarray:
-    """What `return_probabilities` gives, one record after the other and value by value."""
-    n, length = graph.n_nodes, records[0].max_length
-    powers = []
-    for features in records:
-        record = features.record
-        entries = np.repeat(record.indices, record.visits_per_entry)
-        rows = np.repeat(np.repeat(np.arange(n), np.diff(record.indptr)), record.visits_per_entry)
-        dense = np.zeros((n, n, length + 1), np.float32)
-        dense[rows, entries, record.steps] = record.counts
-        powers.append(dense)
-    products = np.zeros((n, 2 * length + 1))
-    degrees = graph.walk_degrees
-    for i in range(n):
-        for v in range(n):
-            for a in range(length + 1):
-                value = powers[0][i, v, a] * (degrees[i] / degrees[v])
-                for b in range(max(a - 1, 0), min(a + 2, length + 1)):
-                    products[i, a + b] += (1.0 if a == b else 0.5) * value * powers[1][i, v, b]
-    return products[:, 1:].astype(np.float32)
-
-
-@pytest.mark.parametrize("budget", [2, 7, 100])
-def test_return_probabilities_have_the_bits_of_records_that_meet(karate, club, budget):
-    for graph in (karate, club):
-        sampler = grf.CompressedPowers(budget, max_length=3)
-        records = [grf.sample_features(graph, sampler, seed=seed) for seed in (5, 6)]
-        found = returns.return_probabilities(graph, 6, sampler, (5, 6))
-        np.testing.assert_array_equal(found, met(records, graph))
 
 
 def test_return_probabilities_that_do_not_fit_are_refused(karate, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.sampling.by_error import ErrorChoice, _Pilot
+from tests.features.test_error import _error
 
 
 def _graph(name):
@@ -14,12 +15,6 @@ def _graph(name):
         "mesh": lambda: nx.triangular_lattice_graph(8, 20),
     }[name]()
     return grf.Graph(nx.to_scipy_sparse_array(made, weight=None))
-
-
-def _error(features, kernel, graph):
-    phi = features.matrix_from_modulation(features.info.modulation(kernel)).toarray().astype(float)
-    exact = kernel.dense(graph)[np.ix_(features.nodes, features.nodes)]
-    return np.linalg.norm(phi @ phi.T - exact) / np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize("error", [0.3, 0.05])

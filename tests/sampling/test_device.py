@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.features.features import Features
 from graphrf.sampling.sample import sample_features
 
 torch = pytest.importorskip("torch")
 
-from tests.support.same_features import parts  # noqa: E402
+from tests.distributed.helpers import require_same  # noqa: E402
+from tests.sampling.test_protocol import PLAIN_WALKS  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
 
 SAMPLERS = {
@@ -24,24 +24,13 @@ SAMPLERS = {
 }
 
 
-def _assert_same(features: Features, other: Features) -> None:
-    mine, its = parts(features), parts(other)
-    assert mine.keys() == its.keys()
-    for name, value in mine.items():
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(value, its[name], err_msg=name)
-            assert value.dtype == its[name].dtype, name
-        else:
-            assert value == its[name], name
-
-
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighted_graph, karate):
     for graph in (weighted_graph, karate):
         for nodes in (None, [2, 0, 2]):
             by_torch = sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5, engine="torch")
             assert by_torch.device == "cpu"
-            _assert_same(by_torch, sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5))
+            require_same(by_torch, sample_features(graph, SAMPLERS[name], nodes=nodes, seed=5))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +43,7 @@ def test_on_another_device_features_stay_there_and_are_the_same(name, visits, we
     with SimulatedDevice():
         features = sample_features(weighted_graph, SAMPLERS[name], seed=5, device="meta")
         assert features.device == "meta"
-        _assert_same(features.to("cpu"), expected)
+        require_same(features.to("cpu"), expected)
 
 
 @pytest.mark.cuda
@@ -68,7 +57,7 @@ def test_a_gpu_gives_the_walks_of_the_compiled_loops_bit_for_bit_and_powers_to_r
         features = sample_features(graph, SAMPLERS[name], seed=5, engine="torch", device=gpu)
         assert features.device == str(gpu)
         if walks:
-            _assert_same(features.to("cpu"), expected)
+            require_same(features.to("cpu"), expected)
         else:
             found, wanted = (each.matrix(grf.Diffusion(1.0)).toarray() for each in (features, expected))
             np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
@@ -95,7 +84,7 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     with SimulatedDevice():
         monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", 1_000)
         features = sample_features(graph, sampler, seed=1, device="meta", memory_limit=10**9)
-        _assert_same(features.to("cpu"), expected)
+        require_same(features.to("cpu"), expected)
 
 
 def test_columns_on_a_device_keep_little_room_that_they_do_not_need(karate):
@@ -154,20 +143,8 @@ def test_bad_engines_and_devices_are_named(karate):
 
 
 def test_samplers_of_others_are_refused_by_torch(karate):
-    class Other(grf.RandomWalks):
-        def prepare(self, graph, seed):
-            return _Prepared(super().prepare(graph, seed))
-
-    class _Prepared:
-        def __init__(self, prepared):
-            self._prepared = prepared
-
-        def __getattr__(self, name):
-            return getattr(self._prepared, name)
-
-    sample_features(karate, Other(4), seed=0)
     with pytest.raises(TypeError, match=r"`sampler` must be RandomWalks, .* for engine='torch'"):
-        sample_features(karate, Other(4), seed=0, engine="torch")
+        sample_features(karate, PLAIN_WALKS, seed=0, engine="torch")
 
 
 def test_a_missing_torch_is_told_with_the_extra_that_brings_it(karate, monkeypatch):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.sampling import products
 from tests.sampling.test_sample import _projections, _same
+from tests.statistics.grid import blocks, copies
 from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.Diffusion(2.0)
@@ -238,12 +238,7 @@ def test_warnings_name_the_root_kernel_and_point_at_the_caller(product, call):
 
 def _blocks(graph, n, sample):
     """The diagonal blocks of what `sample` gives for n copies of a graph, dense, shape (n, N, N)."""
-    matrix = sp.coo_array(sample(grf.Graph(sp.block_diag([graph.adjacency] * n, format="csr"))))
-    blocks = np.zeros((n, graph.n_nodes, graph.n_nodes))
-    rows, columns = matrix.row, matrix.col
-    assert (rows // graph.n_nodes == columns // graph.n_nodes).all()
-    blocks[rows // graph.n_nodes, rows % graph.n_nodes, columns % graph.n_nodes] = matrix.data
-    return blocks
+    return blocks(sample(copies(graph, n)), graph.n_nodes)
 
 
 def _b(kernel, sampler, n_factors, seed):

@@ -1,5 +1,6 @@
 """Samplers of one's own: `sample` and a survival table suffice, wherever a sampler is taken."""
 
+import doctest
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,38 +15,15 @@ KERNEL = grf.Diffusion(1.0)
 SURVIVAL = grf.sampling.Survival([1.0, 1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
-@dataclass(frozen=True)
-class PlainWalks:
-    """Independent simple walks on a graph without weights."""
-
-    n_walks: int = 8
-    survival: grf.sampling.Survival = SURVIVAL
-    laplacian: str = "normalized"
-
-    def prepare(self, graph, seed):
-        return PreparedPlainWalks(self, graph, seed)
+def _example():
+    """The sampler of the example in `PreparedSampler`."""
+    namespace = {}
+    for example in doctest.DocTestParser().get_examples(PreparedSampler.__doc__):
+        exec(example.source, namespace)
+    return namespace["PlainWalks"](n_walks=8, survival=SURVIVAL)
 
 
-class PreparedPlainWalks(PreparedSampler):
-    def __init__(self, sampler, graph, seed):
-        super().__init__(sampler, graph, seed)
-        self.n_walks = sampler.n_walks
-        self.adjacency = graph.walk_adjacency(sampler.laplacian)
-
-    def sample(self, sources):
-        visits = [self.walk(row, source) for row, source in enumerate(sources)]
-        return Block.of_visits(*np.concatenate(visits, axis=1), n_rows=len(sources))
-
-    def walk(self, row, source):
-        rng = np.random.default_rng([self.seed, source])
-        uniforms = np.sort(rng.random(self.n_walks))
-        at, found = np.full(self.n_walks, source), []
-        for k, share in enumerate(self.survival.table):
-            at = at[: np.searchsorted(uniforms, share)]
-            if k > 0:
-                at = self.adjacency.indices[rng.integers(self.adjacency.indptr[at], self.adjacency.indptr[at + 1])]
-            found.append(np.stack([np.full(at.size, row), at, np.full(at.size, k)]))
-        return np.concatenate(found, axis=1)
+PLAIN_WALKS = _example()
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,7 @@ class PreparedDensePowers(PreparedSampler):
         return Block.of_visits(rows, nodes, steps, n_rows=len(sources), values=values)
 
 
-@pytest.fixture(params=[PlainWalks(), DensePowers()], ids=["walks", "powers"])
+@pytest.fixture(params=[PLAIN_WALKS, DensePowers()], ids=["walks", "powers"])
 def sampler(request):
     return request.param
 
@@ -95,7 +73,7 @@ def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(karate, samp
 
 def test_its_kernel_is_unbiased(karate):
     plain = grf.Graph((karate.adjacency != 0).astype(float))
-    grams = [grf.sample_features(plain, PlainWalks(), seed=seed).gram(KERNEL) for seed in range(30)]
+    grams = [grf.sample_features(plain, PLAIN_WALKS, seed=seed).gram(KERNEL) for seed in range(30)]
     error = np.mean(grams, axis=0) - KERNEL.dense(plain)
     np.fill_diagonal(error, 0.0)
     assert np.abs(error).max() < 4 * np.std(grams, axis=0).max() / 30**0.5
@@ -104,17 +82,17 @@ def test_its_kernel_is_unbiased(karate):
 
 
 def test_what_it_does_not_say_has_defaults(karate):
-    features = grf.sample_features(karate, PlainWalks(), seed=3)
+    features = grf.sample_features(karate, PLAIN_WALKS, seed=3)
     assert features.description == {
-        "sampler": "PlainWalks", "n_walks": 8, "survival": repr(PlainWalks().survival), "laplacian": "normalized"
+        "sampler": "PlainWalks", "n_walks": 8, "survival": repr(PLAIN_WALKS.survival), "laplacian": "normalized"
     }  # fmt: skip
-    prepared = PlainWalks().prepare(karate, 3)
+    prepared = PLAIN_WALKS.prepare(karate, 3)
     entries, visits = prepared.merged_per_row
     assert (entries, visits) == pytest.approx((features.nnz / 34, features.record.steps.size / 34), rel=0.3)
     with pytest.raises(MemoryError, match=r"need more than .*; use a sampler of smaller rows, pass fewer"):
-        grf.sample_features(karate, PlainWalks(), memory_limit=1)
+        grf.sample_features(karate, PLAIN_WALKS, memory_limit=1)
     with pytest.raises(ValueError, match="undirected"):
-        grf.sample_features(grf.from_edges([0], [1], directed=True), PlainWalks())
+        grf.sample_features(grf.from_edges([0], [1], directed=True), PLAIN_WALKS)
 
 
 def test_a_gaussian_process_draws_with_it(karate, sampler):

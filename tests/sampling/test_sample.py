@@ -1,16 +1,18 @@
 """The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and direction."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.sampling import record_builder
+from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.lengths import LONGEST_WALK
 from graphrf.sampling.walks.loops import draw_lengths, walk_block
 from graphrf.sampling.walks.random_walks import PreparedWalks
+from tests.statistics.grid import copies
 from tests.support.sequential import assert_unbiased
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
@@ -25,6 +27,14 @@ LAWS = [
     grf.sampling.Truncated(4),
 ]
 DIRECTIONS = ["independent", "stratified"]
+FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
+POWERS = [
+    grf.sampling.ExactPowers(5),
+    grf.sampling.CutPowers(4, 5),
+    grf.CompressedPowers(3, 5),
+    grf.CompressedPowers(4, lengths=FALLING),
+]
+WALKS = [grf.RandomWalks(6, law, directions=directions) for law, directions in itertools.product(LAWS, DIRECTIONS)]
 
 
 def _same(one, other):
@@ -34,16 +44,17 @@ def _same(one, other):
     )
 
 
-@pytest.mark.parametrize("directions", DIRECTIONS)
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, law, directions):
-    sampler = grf.RandomWalks(6, law, directions=directions)
+@pytest.mark.parametrize("sampler", [*WALKS, *POWERS], ids=repr)
+def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, sampler):
     features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
     assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))
-    assert not _same(features, grf.sample_features(grid, sampler, seed=12))
+    random = not isinstance(sampler, grf.sampling.ExactPowers | grf.sampling.CutPowers)
+    assert _same(features, grf.sample_features(grid, sampler, seed=12)) != random
     nodes = [100, 3, 50, 3]
     part = grf.sample_features(grid, sampler, nodes=nodes, seed=11)
     assert _same(part, features.take(nodes))
+    assert part.n_steps == features.take(nodes).n_steps > 0
+    np.testing.assert_array_equal(part.row_errors(KERNEL), features.take(nodes).row_errors(KERNEL))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -68,12 +79,6 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
         assert pairs == sorted(pairs)
 
 
-def test_walks_only_use_edges(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(64, grf.sampling.Truncated(1)), seed=0)
-    reached = features.matrix_from_modulation(np.array([0.0, 1.0])).toarray() > 0
-    np.testing.assert_array_equal(reached, weighted_graph.walk_adjacency().toarray() > 0)
-
-
 def _projections(graph, kernel, survival):
     """Vectors aligned with likely biases, and the exact products with F cut at the longest walk."""
     walk = graph.walk_matrix(kernel.laplacian).toarray()
@@ -92,13 +97,13 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
     # Walks of different nodes are independent, so copies of the graph side by side are independent draws.
-    copies = grf.Graph(sp.block_diag([weighted_graph.adjacency] * 20, format="csr"))
-
     def draw(round_index, n):
         traces = []
         for i in range(n // 20):
             one, two = (
-                grf.sample_features(copies, sampler, seed=round_index * 10**6 + i + part, dtype="float64")
+                grf.sample_features(
+                    copies(weighted_graph, 20), sampler, seed=round_index * 10**6 + i + part, dtype="float64"
+                )
                 for part in (0, 2**40)
             )
             traces.append(np.diagonal(one.gram(KERNEL, other=two)).reshape(20, 8).sum(axis=1))
@@ -111,6 +116,7 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     ("arguments", "error", "message"),
     [
         ({"graph": np.eye(3)}, TypeError, "graphrf.Graph"),
+        ({"graph": grf.from_edges([0], [1], directed=True)}, ValueError, "undirected"),
         ({"sampler": grf.RandomWalks}, TypeError, "`sampler` must be a sampler"),
         ({"nodes": [99]}, ValueError, "positions in"),
         ({"nodes": []}, ValueError, "at least one node"),
@@ -126,12 +132,6 @@ def test_bad_arguments_are_refused(weighted_graph, arguments, error, message):
         pytest.importorskip("torch", reason="devices need the extra `gp`")
     with pytest.raises(error, match=message):
         grf.sample_features(**{"graph": weighted_graph, **arguments})
-
-
-def test_directed_graphs_are_refused():
-    graph = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
-    with pytest.raises(ValueError, match="undirected"):
-        grf.sample_features(graph)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,17 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
     assert features.record.counts.astype(int).sum() == 65_535 * 201
 
 
-def test_the_memory_of_a_record_is_what_is_foreseen(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.RandomWalks(), nodes=[0, 3, 3], seed=0)
+@pytest.mark.parametrize(
+    ("sampler", "visit_bytes", "row_bytes"),
+    [(grf.RandomWalks(), 4, 0), (grf.CompressedPowers(4, 6), 6, 8), (grf.sampling.CutPowers(4, 6), 6, 8 + 4 * 7)],
+    ids=repr,
+)
+def test_the_memory_of_a_record_is_what_is_foreseen(grid, sampler, visit_bytes, row_bytes):
+    features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
     visits = features.record.steps.size
-    assert features.nbytes == record_builder.record_bytes(3, features.nnz, visits)
-    assert features.nbytes == 4 * visits + 6 * features.nnz + 20 * 3 + 12
+    foreseen = record_builder.record_bytes(3, features.nnz, visits, visit_bytes - 2) + 3 * row_bytes
+    assert features.nbytes == foreseen
+    assert features.nbytes == visit_bytes * visits + 6 * features.nnz + (20 + row_bytes) * 3 + 12
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
@@ -203,13 +209,13 @@ def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, dir
     assert size <= 1.02 * prepared.working_bytes(sources.size)  # lengths vary
 
 
-@pytest.mark.parametrize("directions", DIRECTIONS)
-def test_buffers_that_are_too_small_grow_and_change_nothing(grid, directions, monkeypatch):
-    sampler = grf.RandomWalks(6, grf.sampling.IID(0.1), directions=directions)
+@pytest.mark.parametrize("sampler", [*WALKS[:2], *POWERS], ids=repr)
+def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
     expected = grf.sample_features(grid, sampler, seed=3)
     monkeypatch.setattr(record_builder, "SPARE", 0.0)
     monkeypatch.setattr(record_builder, "SLACK", 1)
-    monkeypatch.setattr(PreparedWalks, "_capacity", lambda self, n_rows: 1)
+    for prepared in (PreparedWalks, PreparedPowers):
+        monkeypatch.setattr(prepared, "_capacity", lambda self, n_rows: 1)
     assert _same(expected, grf.sample_features(grid, sampler, seed=3))
 
 

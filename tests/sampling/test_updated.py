@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.sampling import updated as module
+from tests.distributed.helpers import require_same
 from tests.support.same_features import ARRAYS
 
 LAWS = [
@@ -47,15 +48,6 @@ def _edited(weighted):
     return before, grf.Graph(matrix.tocsr())
 
 
-def _assert_same(one, other):
-    for name in ARRAYS:
-        np.testing.assert_array_equal(getattr(one.record, name), getattr(other.record, name), err_msg=name)
-    np.testing.assert_array_equal(one.info.survival, other.info.survival)
-    if other.info.degrees is not None:
-        np.testing.assert_array_equal(one.info.degrees, other.info.degrees)
-    assert (one.info.scale, one.description, one.seed) == (other.info.scale, other.description, other.seed)
-
-
 @pytest.mark.parametrize(
     ("directions", "weighted", "laplacian"),
     [
@@ -73,8 +65,8 @@ def test_updated_features_are_those_of_a_fresh_sample(law, directions, weighted,
     sampler = grf.RandomWalks(6, law, directions=directions, laplacian=laplacian)
     features = grf.sample_features(before, sampler, seed=5)
     updated = features.updated(after)
-    _assert_same(updated, grf.sample_features(after, sampler, seed=5))
-    _assert_same(updated.updated(before), features)  # and back
+    require_same(updated, grf.sample_features(after, sampler, seed=5))
+    require_same(updated.updated(before), features)  # and back
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -85,7 +77,7 @@ def test_only_rows_that_met_the_edit_are_drawn(monkeypatch, n_threads):
     original = module.sample_rows
     monkeypatch.setattr(module, "sample_rows", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
     features = grf.sample_features(before, sampler, nodes=np.arange(0, 401, 2), seed=5)
-    _assert_same(
+    require_same(
         features.updated(after, n_threads=n_threads),
         grf.sample_features(after, sampler, nodes=np.arange(0, 401, 2), seed=5),
     )
@@ -100,15 +92,15 @@ def test_rows_in_any_order_and_twice_and_those_that_were_taken():
     sampler = grf.RandomWalks(4, grf.sampling.IID(0.3))
     nodes = [77, 3, 399, 3, 0]
     anew = grf.sample_features(after, sampler, nodes=nodes, seed=1)
-    _assert_same(grf.sample_features(before, sampler, nodes=nodes, seed=1).updated(after), anew)
-    _assert_same(grf.sample_features(before, sampler, seed=1).take(nodes).updated(after), anew)
+    require_same(grf.sample_features(before, sampler, nodes=nodes, seed=1).updated(after), anew)
+    require_same(grf.sample_features(before, sampler, seed=1).take(nodes).updated(after), anew)
 
 
 def test_a_graph_without_an_edit_draws_nothing(monkeypatch):
     before, _ = _edited(True)
     features = grf.sample_features(before, grf.RandomWalks(4), seed=1)
     monkeypatch.setattr(module, "sample_rows", None)
-    _assert_same(features.updated(grf.Graph(before.adjacency)), features)
+    require_same(features.updated(grf.Graph(before.adjacency)), features)
     twice = features.updated(grf.Graph(2.0 * before.adjacency))  # whose walks are the same
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(twice.record, name), getattr(features.record, name))
@@ -122,7 +114,7 @@ def test_weights_that_become_unequal_change_every_row():
     after = grf.Graph(matrix.tocsr())
     sampler = grf.RandomWalks(4)
     updated = grf.sample_features(before, sampler, seed=1).updated(after)
-    _assert_same(updated, grf.sample_features(after, sampler, seed=1))
+    require_same(updated, grf.sample_features(after, sampler, seed=1))
 
 
 @pytest.mark.parametrize("sampler", [None, grf.sampling.ExactPowers(3), grf.sampling.CutPowers(4, 3)], ids=repr)

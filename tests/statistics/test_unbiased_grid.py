@@ -42,9 +42,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarn
 N0 = 1000
 
 
-def _marked(cell: Cell, weighted: tuple[bool, ...] = (False, True)):
-    few = cell.chosen and cell.weighted in weighted
-    return pytest.param(cell, id=str(cell), marks=() if few else pytest.mark.full)
+def _marked(cell: Cell):
+    return pytest.param(cell, id=str(cell), marks=() if cell.chosen else pytest.mark.full)
 
 
 @pytest.mark.parametrize("cell", [_marked(cell) for cell in cells()])
@@ -105,13 +104,6 @@ def _fails(estimates, record, n0=N0):
         estimates.check(n0, record)
 
 
-def _halts(cell):
-    survival = (
-        cell.sampler.survival if not isinstance(getattr(cell.sampler, "lengths", None), AdaptiveLengths) else None
-    )
-    return survival is not None and survival.table[-1] < 1
-
-
 def _believing(estimates, believed):
     """Samples whose features divide by another survival table."""
 
@@ -146,12 +138,6 @@ def test_a_halting_probability_five_percent_off_fails(law, directions):
 def test_one_entry_of_a_table_that_is_off_by_a_twentieth_fails(law):
     estimates = Estimates(graph_of("small", True), grf.RandomWalks(N_WALKS, law(FALLING)))
     _fails(estimates, _believing(estimates, FALLING.table * [1, 1, 1.05, 1, 1]))
-
-
-@pytest.mark.parametrize("cell", [_marked(cell, (True,)) for cell in cells() if _halts(cell)])
-def test_a_dropped_survival_weight_fails_in_every_cell_whose_walks_end(cell):
-    estimates = Estimates(graph_of(cell.graph, cell.weighted), cell.sampler)
-    _fails(estimates, _believing(estimates, np.ones(1)), cell.n0)
 
 
 @pytest.mark.parametrize(

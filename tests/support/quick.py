@@ -94,7 +94,7 @@ GRIDS = {
     "tests/euclidean/frequencies/test_frequencies.py::test_projection_is_the_product": 4,
     "tests/euclidean/test_estimators.py::test_checks_of_scikit_learn": 60,
     "tests/faults/test_publishers.py::test_a_publisher_who_fails": 2,
-    "tests/features/test_panel_products.py::test_products_are_those_of_the_matrix": 1,
+    "tests/features/test_panel_products.py::test_products_are_those_of_the_matrix": 3,
     "tests/gp/test_bad_input.py::test_y_of_any_kind_of_number": 1,
     "tests/gp/test_calibration.py::test_deviations_a_fifth_too_small_are": 1,
     "tests/gp/test_calibration.py::test_draws_that_forget_the_noise_are": 1,

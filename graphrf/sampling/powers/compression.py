@@ -1,7 +1,6 @@
 """The compiled loops of one compressed step: a product that samples heavy rows, and the compression of its result.
 
-All entries of W, and so all values, are positive. Subscripts are unsigned, which needs no test for negative ones,
-and conditions on data are added as numbers to avoid branches.
+All values are positive. Subscripts are unsigned and conditions are added as numbers, to avoid branches.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def product_within(  # type: ignore[no-untyped-def]
-    indptr, indices, weights, cumulative, nodes, values, first, last, n_picks, u, dense
-):
+def product_within(matrix, nodes, values, first, last, n_picks, u, dense):  # type: ignore[no-untyped-def]
     """Unbiased estimate of `product` from about `n_picks` reads: light entries have their edges sampled.
 
     Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. A row is read whole if its share of the
@@ -57,6 +54,7 @@ def product_within(  # type: ignore[no-untyped-def]
     edge with probability proportional to its mass, and every pick has the same mass. Returns the end of the
     reached nodes, and the number of edges read or picked: at most 2 n_picks + 1.
     """
+    indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
     total = 0.0
     for i in range(uint64(first), uint64(last)):
         total += values[i] * cumulative[uint64(indptr[uint64(nodes[i]) + _U1]) - _U1]

@@ -1,9 +1,8 @@
 """One compressed step of many rows at once in torch, with the results of `compression.py`, entry for entry.
 
-Vectors keep the order of the loops, since systematic sampling depends on it. Sums are over segments after a stable
-sort, in the order of the loops, so values have the same bits. The running sums of systematic sampling go along the
-rows of a padded matrix: the CPU adds them in order too, other devices may not, so that a point within rounding of
-the end of an entry may pick its neighbour there.
+Vectors keep the order of the loops, since systematic sampling depends on it, and sums are over segments in that
+order, so values have the same bits. The running sums of systematic sampling go along the rows of a padded matrix:
+devices other than the CPU may add them in another order, so that a pick may differ by rounding.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphrf.features.device_record import starts_of
 from graphrf.sampling.device_blocks import Packing, run_lengths
 from graphrf.sampling.powers.prepared import Matrix
 from graphrf.sampling.walks.transitions_torch import search_rows
@@ -22,11 +22,7 @@ _NO_PLACE = -1
 
 
 class DeviceMatrix(NamedTuple):
-    """`graphrf.sampling.powers.prepared.Matrix` on a device.
-
-    `indptr`, `order` and `rank` are int64, `indices` int32, or int64 in graphs of at least 2^31 nodes, the others
-    float64. `halvings` is the number of halvings that complete a search in the longest row.
-    """
+    """`graphrf.sampling.powers.prepared.Matrix` on a device; `halvings` complete a search in the longest row."""
 
     indptr: Tensor
     indices: Tensor
@@ -63,9 +59,9 @@ class Vectors(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Nodes that a product reaches, ascending in each row, with the rank of each in the order of being reached.
+    """Nodes that a product reaches, ascending in each row, which begins at `starts`, with their row and value.
 
-    Those of row i are starts[i] .. starts[i + 1] - 1. `rows` is the row of each node.
+    `places` is the rank of each in the order of being reached.
     """
 
     rows: Tensor
@@ -79,13 +75,6 @@ def segment_sums(values: Tensor, sizes: Tensor) -> Tensor:
     """The sum of each segment of `values`, in order."""
     # With two dimensions each sum is one thread's on GPUs too, which keeps the order.
     return torch.segment_reduce(values[:, None], "sum", lengths=sizes, axis=0, unsafe=True)[:, 0]
-
-
-def starts_of(sizes: Tensor) -> Tensor:
-    """Start of each segment of these sizes, and the end of the last."""
-    starts = torch.zeros(sizes.numel() + 1, dtype=torch.int64, device=sizes.device)
-    torch.cumsum(sizes, 0, out=starts[1:])
-    return starts
 
 
 def edges_of(x: Vectors, matrix: DeviceMatrix) -> tuple[Tensor, Tensor]:
@@ -131,10 +120,7 @@ def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """Edges that a product reads: all or none of each entry's, and a sample of the others' edges in some rows.
-
-    `picks` is the number of edges picked in each row; `nodes` and `values` are the picked neighbours, row by row.
-    """
+    """Edges that a product reads of each entry (all or none), and those picked in each row, with their nodes."""
 
     reads: Tensor
     picks: Tensor
@@ -147,8 +133,7 @@ def product(
 ) -> tuple[Reached, Tensor]:
     """The products of the rows with the walk matrix, and the number of edges that each reads or picks.
 
-    Rows whose entries have more than 2 `n_picks` edges are sampled with the uniform u of the row, as in
-    `graphrf.sampling.powers.compression.product_within`; without u, no rows are sampled.
+    With a uniform u of each row, rows with more than 2 `n_picks` edges are sampled, as by `product_within`.
     """
     n_rows = x.sizes.numel()
     reads, work = edges_of(x, matrix)
@@ -260,10 +245,7 @@ def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Re
 
 
 def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
-    """Each row reduced to at most `budget` entries without bias, with the uniform u of the row.
-
-    Without u, no row may have more.
-    """
+    """Each row reduced to at most `budget` entries without bias; without uniforms u, none has more."""
     nodes, values, places, rows, sizes = y.nodes, y.values, y.places, y.rows, y.starts.diff()
     chosen = (sizes > budget).nonzero().view(-1) if u is not None else sizes[:0]
     if u is not None and chosen.numel():

@@ -1,8 +1,6 @@
 """The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
 
-One pass over a block of sources, without the interpreter lock. While powers are computed, nodes are numbered in
-another order (see `relabelled`), in which near nodes are neighbours for systematic sampling; the record has their
-original numbers.
+Powers are computed in another order of the nodes (see `relabelled`); the record has their own numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from numba import uint64
 
 from graphrf._base.compiled import njit
 from graphrf._base.prefetch import prefetch
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert
 from graphrf.sampling.powers.selection import kth_largest
@@ -31,9 +29,8 @@ def powers_of(  # type: ignore[no-untyped-def]
 ):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
-    A product reads about `picks` budgets[k] edges if its rows have more, and all of them if `picks` is 0. x_k is
-    nodes[ends[k] : ends[k + 1]] with their values; `ends` has one element more than the powers. Returns the
-    buffers, which may have been enlarged, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    x_k is nodes[ends[k] : ends[k + 1]] with their values. Returns the buffers, which may have been enlarged, and
+    the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
     indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
     dense, _, low, middle, top = scratch
@@ -57,27 +54,14 @@ def powers_of(  # type: ignore[no-untyped-def]
         whole = picks == 0 or edges <= 2 * picks * budget
         reads = edges if whole else min(edges, 2 * picks * budget + 1)
         most = last + min(reads, dense.size) + 1
-        if most > nodes.size:
-            nodes = enlarged(nodes, last, 2 * most)
-            values = enlarged(values, last, 2 * most)
+        nodes = with_room(nodes, last, most)
+        values = with_room(values, last, most)
         w0, w1, w2, w3 = philox(source, uint64(k), _U0, _USE_COMPRESS, key)
         if whole:
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
             work += edges
         else:
-            end, reads = product_within(
-                indptr,
-                indices,
-                weights,
-                cumulative,
-                nodes,
-                values,
-                first,
-                last,
-                picks * budget,
-                unit(w2, w3),
-                dense,
-            )
+            end, reads = product_within(matrix, nodes, values, first, last, picks * budget, unit(w2, w3), dense)
             work += reads
         if end - last <= budget:
             for i in range(uint64(last), uint64(end)):
@@ -97,11 +81,15 @@ def powers_of(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def]
-    """Mark by -1 in `tally` all but the `keep` largest of found[:n] by `dense`; the lower node wins a tie."""
+def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # type: ignore[no-untyped-def]
+    """Mark by -1 in `tally` all of `found` but the `keep` nodes of largest sum; the lower one wins a tie."""
+    n = found.size
+    for i in range(nodes.size):
+        dense[nodes[i]] += values[i] * (own / level[nodes[i]])
     scores = np.empty(n)
     for i in range(n):
         scores[i] = dense[found[i]]
+        dense[found[i]] = 0.0
     least = kth_largest(scores.copy(), keep)
     ties = keep
     for i in range(n):
@@ -116,33 +104,33 @@ def _drop_smallest(found, n, keep, dense, tally):  # type: ignore[no-untyped-def
                 ties -= 1
 
 
+@njit(nogil=True)
+def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore[no-untyped-def]
+    """Move the kept ones of found[first:last] to the front, and give their values places from `place` on."""
+    entry = first
+    for i in range(uint64(first), uint64(last)):
+        node = found[i]
+        count = tally[node]
+        if count > 0:
+            found[entry] = node
+            per_entry[entry] = np.uint16(count)
+            tally[node] = place
+            place += count
+            entry += 1
+    return entry, place
+
+
 @njit(nogil=True, cache=True)
 def power_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keep, key, capacity
 ):
-    """The powers W^k e_i of every source, as a record by (node, step).
+    """The powers W^k e_i of every source, as a record by (node, step), with probabilities of walks as values.
 
-    Parameters
-    ----------
-    matrix : Matrix, from `relabelled`
-    scratch : Scratch, all zeros, as they are again at the end
-    sources : int64, shape (n,)
-    budgets : int64, shape (max_length + 1,), entries of each compressed x_k
-    picks : int, edges that a product reads for every entry of the budget; 0 for all
-    keep : int, nodes of the finished row that are kept: those with the largest sum_k (W^k)_iv
-    key : uint64, the seed
-    capacity : int, initial room for values; buffers grow if necessary
-
-    Returns
-    -------
-    entries_per_row, values_per_row : int64, shape (n,)
-    work : int64, shape (n,), multiply-adds
-    dropped : float32, shape (n, max_length + 1), norms of the dropped part of each x_k; no rows if none is dropped
-    found : uint32, the nodes of each row, ascending within it
-    per_entry : uint16, number of (step, value) pairs of each of them
-    steps, counts : uint16, float32, those pairs, steps ascending; a value is (W^k)_iv sqrt(d_v / d_i), the
-        probability of a walk
-    n_entries, n_values : int, used elements of these buffers
+    Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of them, 0 for all.
+    `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv. `scratch` is all zeros, as at
+    the end; `capacity` is the initial room for values, which grows. Returns sizes of rows, multiply-adds, norms of
+    the dropped part of each x_k (no rows if none is dropped), the buffers of the record, and the used sizes of
+    these.
     """
     level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
     dense, tally, low, middle, top = scratch
@@ -168,14 +156,10 @@ def power_block(  # type: ignore[no-untyped-def]
         )
         own = level[sources[row]]
         n = ends[max_length + 1]
-        if n_values + n > steps.size:
-            room = max(2 * steps.size, n_values + n)
-            steps = enlarged(steps, n_values, room)
-            counts = enlarged(counts, n_values, room)
-        if n_entries + n > found.size:
-            room = max(2 * found.size, n_entries + n)
-            found = enlarged(found, n_entries, room)
-            per_entry = enlarged(per_entry, n_entries, room)
+        steps = with_room(steps, n_values, n_values + n)
+        counts = with_room(counts, n_values, n_values + n)
+        found = with_room(found, n_entries, n_entries + n)
+        per_entry = with_room(per_entry, n_entries, n_entries + n)
         # Values of each node are counted, then moved to their places in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]
@@ -184,22 +168,8 @@ def power_block(  # type: ignore[no-untyped-def]
             tally[node] += 1
         last_entry = drain(low, middle, top, found, n_entries)
         if last_entry - n_entries > keep:
-            for i in range(n):
-                dense[nodes[i]] += values[i] * (own / level[nodes[i]])
-            _drop_smallest(found[n_entries:last_entry], last_entry - n_entries, keep, dense, tally)
-            for i in range(n_entries, last_entry):
-                dense[found[i]] = 0.0
-        place = n_values
-        entry = n_entries
-        for i in range(uint64(n_entries), uint64(last_entry)):
-            node = found[i]
-            count = tally[node]
-            if count > 0:
-                found[entry] = node
-                per_entry[entry] = np.uint16(count)
-                tally[node] = place
-                place += count
-                entry += 1
+            _drop_smallest(found[n_entries:last_entry], keep, nodes[:n], values, own, level, dense, tally)
+        entry, place = _assign_places(found, per_entry, tally, n_entries, last_entry, n_values)
         for k in range(max_length + 1):
             lost = 0.0
             for i in range(uint64(ends[k]), uint64(ends[k + 1])):

@@ -6,7 +6,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.powers.loops import powers_of
 from graphrf.sampling.powers.node_sets import drain, insert
 
@@ -15,18 +15,10 @@ from graphrf.sampling.powers.node_sets import drain, insert
 def meeting_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keys, degrees, products
 ):
-    r"""Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
+    """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
 
-    p_iva and p'_ivb are the records of the powers of the two `keys`: probabilities of walks, in float32. Pairs (a,
-    b) and (b, a), which estimate the same product, are averaged. Sums run over nodes ascending, then over a and b.
-
-    Parameters
-    ----------
-    matrix, scratch, sources, budgets, picks
-        As for `power_block`.
-    keys : uint64, shape (2,)
-    degrees : float64, shape (N,)
-    products : float64, shape (n, 2 max_length + 1)
+    p_iva and p'_ivb are the records of the powers of the two `keys`. Pairs (a, b) and (b, a) are averaged; sums
+    run over nodes ascending, then over a and b.
     """
     load, order, rank = matrix.load, matrix.order, matrix.rank
     dense, _, low, middle, top = scratch
@@ -49,8 +41,7 @@ def meeting_block(  # type: ignore[no-untyped-def]
         )
         n = ends[n_powers]
         other_n = other_ends[n_powers]
-        if common.size < n:
-            common = enlarged(common, 0, 2 * n)
+        common = with_room(common, 0, n)
         # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0

@@ -43,7 +43,8 @@ class ExactPowers(_Fixed):
     .. math:: x_0 = e_i, \quad x_k = W x_{k-1}, \quad \phi(i) = \sum_{k \le L} f_k x_k.
 
     For short kernels on graphs of low degree (roads, meshes), where it costs no more than good walks; the number
-    of non-zeros grows fast on graphs with hubs.
+    of non-zeros grows fast on graphs with hubs. Time: a multiply-add for each edge at each node of the support of
+    each x_k.
 
     Parameters
     ----------
@@ -52,16 +53,6 @@ class ExactPowers(_Fixed):
         `Features.truncation_error(kernel)` the remaining error.
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of another type or out of range.
-
-    Notes
-    -----
-    Time: a multiply-add for each edge at each node of the support of each x_k. Values are computed in float64 and
-    stored in float32, also when the features' dtype is float64.
 
     Examples
     --------
@@ -88,29 +79,19 @@ class ExactPowers(_Fixed):
 
 @dataclass(frozen=True)
 class CutPowers(_Fixed):
-    r"""Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a bounded bias.
+    """Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a bounded bias.
 
     The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, for any kernel. The norm of
     the dropped part is recorded for each row and step, for the bounds `Features.row_errors(kernel)` and
-    `Features.truncation_error(kernel)`.
+    `Features.truncation_error(kernel)`. Time: as `ExactPowers`. Memory: rows of at most `budget` nodes, and
+    4 (L + 1) bytes a row for the bound.
 
     Parameters
     ----------
     budget : int
         Nodes kept in each row, at least 1.
-    max_length : int
-        L, the highest power, 0 to 65,534.
-    laplacian : {"normalized", "combinatorial"}
-        The Laplacian of the kernels for which the features will be used.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of another type or out of range.
-
-    Notes
-    -----
-    Time: as `ExactPowers`. Memory: rows of at most `budget` nodes, and 4 (L + 1) bytes a row for the bound.
+    max_length, laplacian
+        As for `ExactPowers`.
 
     Examples
     --------
@@ -145,9 +126,11 @@ class CompressedPowers:
     .. math:: x_0 = e_i, \quad x_k = C(W x_{k-1}), \quad E[C(y)] = y, \quad \phi(i) = \sum_{k \le L} f_k x_k,
 
     so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, since rows of
-    different nodes are independent. Unlike walkers, entries of x_k carry any weight, and large ones are kept
-    exactly: nothing is random as long as x_{k-1} has at most 2 `budget` edges, and these lead to at most `budget`
-    nodes.
+    different nodes are independent. Large entries are kept exactly (`docs/theory/samplers.md` has the rule):
+    nothing is random as long as x_{k-1} has at most 2 `budget` edges, and these lead to at most `budget` nodes.
+
+    Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
+    after every entry kept; the sampled products, the measure of size and the order are our own.
 
     Parameters
     ----------
@@ -158,39 +141,19 @@ class CompressedPowers:
     lengths : Survival or AdaptiveLengths, optional
         Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, at least 1, and L is the end of the
         table. Default: Survival.geometric(0.1).cut(48), which suits many kernels. `AutoLengths(kernel)` makes one
-        for each graph (`resolved`), with the lowest error for its operations and non-zeros
-        (`benchmarks/efficiency.py`).
+        for each graph, with the lowest error for its operations and non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of another type or out of range, or `max_length` and `lengths` are both given.
-
     Notes
     -----
-    *Compression.* C keeps large entries exactly: with m places left and a rest of sum S, the largest entry y of
-    the rest while y m >= S. Of the others it draws m entries by systematic sampling with probabilities m y / S,
-    and gives each the value S / m. Size is measured as (d_v / d_i)^(1/4) (W^k)_iv, halfway between an entry of
-    W^k, which has the least variance for short kernels, and a walk's probability, which preserves the slow modes
-    of long kernels (`benchmarks/compression.py`). Systematic sampling goes in reverse Cuthill-McKee order, in
-    which near nodes are neighbours.
-
-    *Products.* Rows of W are read whole as long as they have at most 2 `budget` edges together. Else `budget`
-    edges are picked by systematic sampling in proportion to their mass; rows of which at least half the edges
-    would be picked are read whole. So a node with many neighbours costs no more than its mass deserves.
-
     Time a node: at most 2 `budget` + 1 edges for each power, and a linear-time sort of the nodes they reach.
     Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
-    (source, node). Values are computed in float64 and stored in float32, also when the features' dtype is float64.
+    (source, node).
 
     *When walks are better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
     operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph
     and a mesh; for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
-
-    Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
-    after every entry kept; the sampled products, the measure of size and the order are our own.
 
     Examples
     --------
@@ -198,11 +161,8 @@ class CompressedPowers:
     >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> kernel = grf.Diffusion(lengthscale=1.0)
     >>> features = grf.sample_features(graph, grf.CompressedPowers(budget=16, max_length=8), seed=0)
-    >>> features.matrix(kernel).shape
-    (34, 34)
     >>> few = grf.CompressedPowers(16, lengths=grf.sampling.AutoLengths(kernel))
-    >>> shorter = grf.sample_features(graph, few, seed=0)
-    >>> shorter.nnz < features.nnz
+    >>> grf.sample_features(graph, few, seed=0).nnz < features.nnz
     True
     """
 

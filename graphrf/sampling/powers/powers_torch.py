@@ -1,8 +1,4 @@
-"""The power samplers in torch: the powers of all sources of a block advance together.
-
-On the CPU the records have the bits of `graphrf.sampling.powers.loops`. On other devices a pick may differ if a
-point of systematic sampling is within rounding of the end of an entry (see `compression_torch`).
-"""
+"""The power samplers in torch: the powers of all sources of a block advance together, as in `loops.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from graphrf.sampling.device_blocks import DeviceBlock, Packing, joined, merged, run_lengths, run_starts
+from graphrf.features.device_record import starts_of
+from graphrf.sampling.device_blocks import DeviceBlock, Packing, in_parts, merged, run_lengths, run_starts
 from graphrf.sampling.powers.compression_torch import (
     Vectors,
     at,
@@ -21,7 +18,6 @@ from graphrf.sampling.powers.compression_torch import (
     matrix_on_device,
     product,
     segment_sums,
-    starts_of,
 )
 from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.philox import Use
@@ -29,8 +25,6 @@ from graphrf.sampling.walks.philox_torch import philox, unit
 
 # Edges held at once, enough for a GPU; rows are processed in turn if there are more.
 _EDGES = 1 << 21
-# Torch sorts less than 2^31 keys on GPUs. At most so many values are expected; exact powers may have more.
-_MOST_VALUES = 1 << 30
 # Peak memory in bytes: of an edge held, of a value, more of one that may be cut, of a row.
 _EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
 # Norms of dropped parts are rounded up to float32.
@@ -38,10 +32,9 @@ _UP = 1.0 + 2.0**-23
 
 
 class _Values(NamedTuple):
-    """Values of all rows, by power and row, in the order of the powers.
+    """Values of all rows, by power and row, with keys (row, original node, step) and counts in float32.
 
-    Keys (row, node, step) with original node numbers; counts of the record, float32; the entries of W^k, float64,
-    if rows are cut; and the number of values of each power and row.
+    `entries` are those of W^k if rows are cut; `sizes` the number of values of each power and row.
     """
 
     keys: Tensor
@@ -65,10 +58,7 @@ class DevicePowers:
         self._packing = Packing(self._n_nodes, len(self._budgets) - 1)
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory that `sample` takes for a block: the values of its powers, and the edges held at once.
-
-        For exact powers, whose sizes are known from a few rows only, the values count twice.
-        """
+        """Memory of `sample` for a block: its values (twice for exact powers, known from a few rows) and edges."""
         values = self._prepared.visits_per_row
         most_edges = self._matrix.indices.numel()
         if self._picks:
@@ -82,13 +72,8 @@ class DevicePowers:
         return int(_EDGE_BYTES * edges + (value_bytes * values + row_bytes) * n_rows)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The powers of `sources`, int64 on the device, in the record of `graphrf.sampling.powers.loops`.
-
-        Cost: a sort of the edges that each power reads, and one of all values.
-        """
-        by_values = max(1, int(_MOST_VALUES / self._prepared.visits_per_row))
-        parts = sources.split(min(by_values, self._packing.most_rows))
-        return joined([self._block(part) for part in parts])
+        """The powers of `sources`, int64 on the device, in the record of `graphrf.sampling.powers.loops`."""
+        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The record of at most `most_rows` rows."""
@@ -153,10 +138,7 @@ class DevicePowers:
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Marks values of the nodes of largest sum that a row keeps, and the norms of the others by step.
-
-        The lower node wins a tie.
-        """
+        """Marks the values of nodes that a row keeps (the lower one wins a tie); norms of the others by step."""
         # Sums by (row, node), over the steps in turn.
         keys, order = torch.sort(values.keys)
         pairs = keys >> self._packing.step_bits

@@ -27,11 +27,11 @@ _PILOT_ROWS, _PILOT_WORK = 24, 20_000_000
 
 
 class Matrix(NamedTuple):
-    """The walk matrix for the loops, in another order of the nodes.
+    """The walk matrix for the loops, in another order: `order` has the node at each place, `rank` the inverse.
 
     CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each row; the
     levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL), both 1 for the combinatorial Laplacian: values
-    times load_v / load_i are probabilities. `order` has the node at each place, `rank` the place of each node.
+    times load_v / load_i are probabilities.
     """
 
     indptr: np.ndarray
@@ -92,8 +92,8 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
 class PreparedPowers(PreparedSampler):
     """A power sampler bound to a graph and a seed: a pure function from source nodes to their powers.
 
-    Each power is compressed to `budgets` entries (None: not at all), for each of which a product reads `picks`
-    edges (0: all); `keep` nodes of a finished row are kept (None: all).
+    Each is compressed to `budgets` entries (None: not at all), for each of which a product reads `picks` edges (0:
+    all); `keep` nodes of a finished row are kept (None: all).
     """
 
     counts_dtype: np.dtype[Any] = np.dtype(np.float32)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy import optimize
+from scipy.linalg import toeplitz
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
@@ -27,81 +28,50 @@ _COUPLINGS = ("stratified", "independent")
 class AutoLengths(AdaptiveLengths):
     r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times cost.
 
-    It can be used wherever `RandomWalks` accept a distribution of lengths. The table is computed for the graph
-    when the walks are prepared, from a pilot with the same number of walks and directions; it is a deterministic
-    function of the graph, the kernel and the sampler, and independent of every seed, so that features stay
-    unbiased.
+    `RandomWalks` compute the table when they are prepared, from a pilot with the same number of walks and
+    directions. It is a deterministic function of the graph, the kernel and the sampler, independent of every seed,
+    so that features stay unbiased.
 
     .. math:: \min_S \Big(V_1 + \sum_{k \ge 1} n_k \big(\tfrac{1}{S(k)} - 1\big)\Big) \sum_{k \ge 0} S(k),
               \qquad 1 = S(0) \ge S(1) \ge \dots > 0.
 
-    The first factor is the variance of the features, tr Cov phi(i) averaged over the nodes i: V_1 without
-    termination, and n_k (1 / S(k) - 1) from termination before step k (Notes). The second, the cost, is the mean
-    number of visits of a walk. At the optimum
+    The first factor is the variance of the features, V_1 without termination; the second the mean number of visits
+    of a walk. At the optimum S(k) is min(1, sqrt(n_k C / V)) with the cost C and the variance V at S itself
+    (`docs/theory/samplers.md`).
 
-    .. math:: S(k) = \min\big(1, \sqrt{n_k C / V}\big),
+    Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks: on four graphs with four
+    kernels (`benchmarks/auto_lengths.py`) 0.17 to 0.70 of the Gram error of Stratified(0.1), and 0.6 to 0.8 of
+    that of Truncated(kernel.truncation_length(1e-3)), except on a mesh with nearly all degrees 3 and the shortest
+    kernel, where numbers of walks that 3 divides are often much better than others.
 
-    where C and V are the cost and the variance at S itself, and n_k is first averaged over blocks of steps where
-    it increases (it may be negative, if the modulation changes its sign).
-
-    Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks. Measured at equal steps on
-    four graphs with four kernels (`benchmarks/auto_lengths.py`): 0.17 to 0.70 of the Gram error of
-    Stratified(0.1), and 0.6 to 0.8 of that of Truncated(kernel.truncation_length(1e-3)), except on the faces of a
-    mesh with the shortest kernel (3.5), where nearly all degrees are 3 and numbers of walks that 3 divides are
-    often much better than others.
+    Source: Rhee and Glynn, "Unbiased estimation with square root convergence for SDE models", Operations Research
+    63 (2015), for S without the bound 1 and V without the constant.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel that the features will serve. Others of its Laplacian are served without bias too, with more
-        variance (`HeavyTailWarning`).
+        Others of its Laplacian are served without bias too, with more variance (`HeavyTailWarning`).
     tol : float in (0, 1)
         The table ends after `kernel.truncation_length(tol)` steps: F is off by at most tol sum |f_k| in operator
-        norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`). The last steps cost almost
-        nothing, because hardly any walk reaches them.
+        norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`).
     max_length : int
-        Maximum length of walks for any `tol`: for kernels whose modulation decays slowly.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of another type or out of range. When the walks are prepared: if the kernel does not
-        exist on the graph, the graph is directed, or so much of the kernel is above `max_length` steps that its
-        Gram matrix might be off by a tenth of its bound.
+        Maximum length of walks for any `tol`: for kernels whose modulation decays slowly. ValueError, when walks
+        are prepared, if so much of the kernel is above it that its Gram matrix might be off by a tenth of its
+        bound.
 
     Notes
     -----
-    Let x_k be the unit vector, times the load sqrt(d_i / d_v), of the node v of a walk from i after k steps, and
-    X_k the mean of x_k over the m walks of i without termination. V_1 is the variance of sum_k f_k X_k.
-
-    *Independent lengths:* n_k = nu_k / m, exact for independent directions, with
-
-    .. math:: \nu_k = f_k^2 Q_{kk} + 2 f_k \sum_{l > k} f_l Q_{kl}, \qquad
-              Q_{kl} = \operatorname{mean}_i E[x_k \cdot x_l] = \operatorname{tr}(W^{|k - l|}) / N,
-
-    because a walk reaches both k and l with probability S(max(k, l)), and the walk is stationary, so that loads
-    cancel in the mean over nodes.
-
-    *Stratified lengths:* the number of walks that reach step k is m S(k) up to rounding, so only their nodes vary:
+    For independent lengths n_k is nu_k / m (`docs/theory/features.md`). For stratified ones the number of walks
+    that reach step k is m S(k) up to rounding, so only their nodes vary. With X_k the mean over the m walks of i,
+    without termination, of the unit vectors of their nodes after k steps times sqrt(d_i / d_v),
 
     .. math:: n_k = f_k^2 C_{kk} + 2 f_k \sum_{l > k} f_l C_{kl}, \qquad
               C_{kl} = \operatorname{mean}_i \operatorname{tr} \operatorname{Cov}(X_k, X_l), \qquad
-              V_1 = \sum_k n_k.
+              V_1 = \sum_k n_k,
 
-    This is exact for independent directions and integer m S(k). For stratified directions it assumes that m S(k)
-    walks are spread as evenly as m, which favours short walks too much; so a second pilot with this table corrects
-    n_k, and the table is computed again.
-
-    In both cases S(k) is at least sum_{l >= k} |f_l| / sum_l |f_l|, so that |f_k| / S(k) never exceeds sum_l
-    |f_l|, despite the noise of the pilot. Covariances come from two independent samples D, D' of the same
-    sources: the mean of (D - D')^T (D - D') / 2 is unbiased for any directions, and never negative.
-
-    Cost: two pilots, each of two samples of 512 sources or about a million visits, whichever is less (but at least
-    16 sources), O(edges) to prepare each sample, and memory for a few matrices of (L + 1)^2 floats, L being the
-    last step of the table.
-
-    Source: Rhee and Glynn, "Unbiased estimation with square root convergence for SDE models", Operations Research
-    63 (2015), for S without the bound 1 and V without the constant.
+    estimated from pairs of independent samples. For stratified directions a second pilot with this table corrects
+    n_k. Cost: two pilots of two samples of 512 sources or about a million visits, whichever is less (but at least
+    16 sources), O(edges) to prepare each, and a few matrices of (L + 1)^2 floats, L the last step.
 
     Examples
     --------
@@ -111,7 +81,6 @@ class AutoLengths(AdaptiveLengths):
     >>> sampler = grf.RandomWalks(n_walks=64, lengths=grf.sampling.AutoLengths(kernel))
     >>> sampler.resolved(graph).lengths.survival.max_length == kernel.truncation_length(1e-4)
     True
-    >>> features = grf.sample_features(graph, sampler, seed=0)
     """
 
     kernel: Kernel
@@ -151,17 +120,12 @@ class AutoLengths(AdaptiveLengths):
             Coupling of the lengths: "stratified" for `Stratified`; "independent" for `IID`, and also for
             `Antithetic` and `SigmaCoupled`, in which the number of walks that continue fluctuates too.
 
-        Returns
-        -------
-        Survival
-
         Examples
         --------
         >>> import networkx as nx, graphrf as grf
         >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph()))
         >>> choice = grf.sampling.AutoLengths(grf.Diffusion(lengthscale=1.0))
         >>> lengths = grf.sampling.IID(choice.survival(graph, n_walks=8, coupling="independent"))
-        >>> sampler = grf.RandomWalks(8, lengths)
         """
         checks.choice("coupling", coupling, _COUPLINGS)
         scale = self.kernel.check_graph(graph)
@@ -180,7 +144,7 @@ class AutoLengths(AdaptiveLengths):
         gain = _per_step(f, endless.covariance)
         variance = float(gain.sum())
         if coupling == "independent":
-            return table(_per_step(f, _toeplitz(endless.returns)) / n_walks, variance)
+            return table(_per_step(f, toeplitz(endless.returns)) / n_walks, variance)
         first = table(gain, variance)
         gain[: first.table.size] = first.table * _per_step(
             f[: first.table.size], pilot(Stratified(first)).covariance
@@ -271,9 +235,3 @@ def _per_step(f: np.ndarray, moments: np.ndarray) -> np.ndarray:
     """f_k^2 M_kk + 2 f_k sum_{l > k} f_l M_kl for every k."""
     products = f[:, None] * moments * f
     return np.asarray(np.diag(products) + 2 * np.triu(products, 1).sum(axis=1))
-
-
-def _toeplitz(returns: np.ndarray) -> np.ndarray:
-    """The matrix of entries returns[|k - l|]."""
-    steps = np.arange(returns.size)
-    return np.asarray(returns[np.abs(steps[:, None] - steps)])

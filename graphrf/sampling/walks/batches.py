@@ -1,13 +1,8 @@
 """The compiled steps of the walks of several sources that advance together, and the visits that they record.
 
-Reading a graph larger than the caches takes far longer than the work of a step, but dozens of reads can overlap.
-So the walks of a batch of sources advance one step at a time, by loops that do one kind of work for all of them:
-random bits (which compile to vector instructions), the edges they choose, the nodes these lead to. No loop
-branches on data, since a mispredicted branch would stop the reads in flight.
-
-A visit is a word of 64 bits: number of the source in the batch | node | step | count, with the widths of
-`WordLayout`, so that sorting words sorts the record. A batch is one source, or at most `MOST_TOGETHER` walks, so
-that 64 bits suffice for any visit.
+The walks of a batch of sources advance one step at a time, so that their reads of memory overlap, by loops that do
+not branch on data, since a mispredicted branch would stop the reads. A visit is a word of 64 bits: number of the
+source in the batch | node | step | count (`WordLayout`), so that sorting words sorts the record.
 """
 
 from __future__ import annotations
@@ -49,9 +44,8 @@ class WordLayout(NamedTuple):
 class Desk(NamedTuple):
     """Buffers for the walks of a batch, an element for each walk, allocated once for many batches.
 
-    Exceptions: `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none without
-    weights, `gaps` one for each number of walks, `places` those of `sort_words`. The first lines of the two
-    functions below list their contents.
+    `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none without weights,
+    `gaps` one for each number of walks, `places` those of `sort_words`.
     """
 
     lengths: np.ndarray
@@ -99,8 +93,7 @@ def gaps(n_walks: int) -> np.ndarray:
     """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0 is not used.
 
     The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1 of the node's
-    weights, with one uniform o for all (systematic sampling): each moves like a simple random walk, and together
-    they are spread as evenly as possible. In 64-bit numbers: bits + j gaps[c].
+    weights, with one uniform o for all (systematic sampling): in 64-bit numbers, bits + j gaps[c].
     """
     return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 
@@ -177,9 +170,8 @@ def walk_independent(  # type: ignore[no-untyped-def]
 ):
     """Walks with independent directions; returns the number of words of `visits`.
 
-    Walkers are sorted by falling length, so that those that still walk are the first ones. Unweighted graphs use
-    one word per step, so four steps a call of the generator; weighted ones two words. Counters: (source, walk,
-    block of steps, DIRECTION).
+    Walkers are sorted by falling length, so that those that still walk are the first ones. Counters: (source,
+    walk, block of steps, DIRECTION), of four steps, or of two with weights, which take two words a step.
     """
     lengths, by_length, words = desk.lengths, desk.by_length, desk.words
     origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
@@ -236,19 +228,50 @@ def walk_independent(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _group_walkers(now, standing, k, node_bit, layout, desk, visits):  # type: ignore[no-untyped-def]
+    """Write one visit for each group of walkers on one node, and move those that continue to the front.
+
+    Returns the numbers of groups, and of walkers that continue.
+    """
+    lengths, group, rank, leaving = desk.lengths, desk.number, desk.rank, desk.leaving
+    number_mask = (_U1 << node_bit) - _U1
+    step = uint64(k) << layout.step_bit
+    previous = _ALL
+    size = _U0
+    left = _U0
+    g = -1
+    kept = 0
+    for i in range(standing):
+        word = now[i]
+        place = word >> node_bit
+        is_new = place != previous
+        previous = place
+        g += np.int64(is_new)
+        size = (_U0 if is_new else size) + _U1
+        left = _U0 if is_new else left
+        visits[g] = (place << layout.node_bit) | step | size
+        goes_on = lengths[word & number_mask] > k
+        now[kept] = word
+        group[kept] = uint32(g)
+        rank[kept] = uint32(left)
+        left += uint64(goes_on)
+        leaving[g] = uint32(left)
+        kept += np.int64(goes_on)
+    return g + 1, kept
+
+
+@njit(nogil=True)
 def walk_stratified(  # type: ignore[no-untyped-def]
     sources, n_walks, indptr, indices, cumulative, key, layout, desk, visits
 ):
     """Walks with stratified directions; returns the number of words of `visits`.
 
-    The walks on one node at one step leave it together (`gaps`), in the order of a stable sort by node of the
-    order in which they left the last one, with a uniform for each (source, node, step) that is independent of the
-    lengths. Walkers are words: number of the source in the batch | node | number of the walk in the batch.
-    Counters: (source, node, step, SHARED_DIRECTION).
+    The walks on one node at one step leave it together (`gaps`), in the order in which they arrived, with a
+    uniform for each (source, node, step). Walkers are words: number of the source in the batch | node | number of
+    the walk in the batch. Counters: (source, node, step, SHARED_DIRECTION).
     """
-    lengths, words, group_bits, group = desk.lengths, desk.words, desk.bits, desk.number
+    words, group_bits, group, rank, leaving = desk.words, desk.bits, desk.number, desk.rank, desk.leaving
     now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
-    rank, leaving = desk.rank, desk.leaving
     standing = sources.size * n_walks
     node_bit = uint64(bit_length(standing - 1))
     source_bit = node_bit + uint64(layout.node_bits)
@@ -265,30 +288,7 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             now, standing, node_bit, layout.node_bits + layout.source_bits, then, desk.places
         ):
             now, then = then, now
-        # One visit for each group of walkers on one node; walkers that continue move to the front.
-        step = uint64(k) << layout.step_bit
-        previous = _ALL
-        size = _U0
-        left = _U0
-        g = n - 1
-        kept = 0
-        for i in range(standing):
-            word = now[i]
-            place = word >> node_bit
-            is_new = place != previous
-            previous = place
-            g += np.int64(is_new)
-            size = (_U0 if is_new else size) + _U1
-            left = _U0 if is_new else left
-            visits[g] = (place << layout.node_bit) | step | size
-            goes_on = lengths[word & number_mask] > k
-            now[kept] = word
-            group[kept] = uint32(g - n)
-            rank[kept] = uint32(left)
-            left += uint64(goes_on)
-            leaving[g - n] = uint32(left)
-            kept += np.int64(goes_on)
-        n_groups = g + 1 - n
+        n_groups, kept = _group_walkers(now, standing, k, node_bit, layout, desk, visits[n:])
         for i in range(n_groups):
             place = visits[n + i] >> layout.node_bit
             source[i] = uint32(sources[np.int64(place >> uint64(layout.node_bits))])

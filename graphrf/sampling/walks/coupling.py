@@ -27,26 +27,22 @@ _MOST_BYTES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    r"""Permutations that couple the lengths of walks, with the record of how they were learned.
+    """Permutations that couple the lengths of walks, with the record of how they were learned.
 
     With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker j + 1
     from tile `permutations[j - 1][q]`, each uniformly within its tile and independently. Marginals are
-    exact for any permutation.
-
-    Source: the paper (Reid et al. 2024), Sec. 4.1 and Def. 4.2.
+    exact for any permutation. Source: the paper (Reid et al. 2024), Sec. 4.1 and Def. 4.2.
 
     Attributes
     ----------
     permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
     p_halt : float or None
         The p_halt of the lengths that it was learned for; it may be used with any distribution of lengths.
-    objective, solver, kernel, graph : str
-        Objective, solver, kernel and graph of the learning.
     cost_before, cost_after : float
         Objective (see `graphrf.couplings.learn_coupling`) for independent tiles and for these permutations.
     law : str
         The distribution of lengths if it was given by a survival table and `p_halt` is None.
-    pairs, projections, seed : int or None
+    objective, solver, kernel, graph, pairs, projections, seed
         The settings of `graphrf.couplings.learn_coupling`.
 
     Raises
@@ -157,10 +153,7 @@ class Coupling:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file atomically.
-
-        ValueError if it would have more than 64 MiB, the limit of `load`.
-        """
+        """Write the record as a JSON file atomically; ValueError above 64 MiB, the limit of `load`."""
         text = self.to_json().encode()
         if len(text) > _MOST_BYTES:
             raise ValueError(
@@ -249,11 +242,12 @@ def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
 
 
 def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
-    r"""The coupling of two walks that is shipped for the nearest of p_halt = 0.05, 0.10, ..., 0.90.
+    """The coupling of two walks that is shipped for the nearest of p_halt = 0.05, 0.10, ..., 0.90.
 
-    It was learned as in the paper, on an Erdos-Renyi graph of 100 nodes with edge probability 0.1, averaged over
-    all its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for
-    "pagerank" Eq. 82 with order 10 (`examples/learn_permutations.py`).
+    It was learned as in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi graph of 100 nodes
+    with edge probability 0.1, averaged over all its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised
+    Laplacian kernel of lengthscale 1, for "pagerank" Eq. 82 with order 10 (`examples/learn_permutations.py`). Its
+    `p_halt` is the one for which it was learned.
 
     Parameters
     ----------
@@ -264,18 +258,11 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
         PageRank from visits take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a
         permutation reaches, and that of "pagerank" is up to 5 % above it (`docs/reproduction.md`).
 
-    Returns
-    -------
-    Coupling
-        Its `p_halt` is the one for which it was learned.
-
     Raises
     ------
     TypeError, ValueError
         If no permutation is shipped near `p_halt`; then `graphrf.couplings.learn_coupling` makes one in about a
         second.
-
-    Source: the paper (Reid et al. 2024), Sec. 4.2 and App. E.3.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-r"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
+"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
 
-The length of a walk is its number of steps. Its distribution is given by S(k) = P(length >= k), and every one
-below has the same marginal for every walk; they differ in how the m walks of one source depend on each other.
-Walks of different sources are always independent. No engine and no graph is known here.
+Every distribution has the same marginal for every walk, S(k) = P(length >= k); they differ in how the m walks of
+one source depend on each other. No engine and no graph is known here.
 """
 
 from __future__ import annotations
@@ -36,7 +35,10 @@ class Rule(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    r"""A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt` is.
+    """A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt` is.
+
+    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,
+    so that a walk reaches step k with probability S(k) exactly as stored. Entries below that are cut off.
 
     Parameters
     ----------
@@ -47,11 +49,6 @@ class Survival:
     ------
     TypeError, ValueError
         If the table is not a survival table, or allows walks longer than 65,534 steps.
-
-    Notes
-    -----
-    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,
-    so that a walk reaches step k with probability S(k) exactly as stored. Entries below that are cut off.
 
     Examples
     --------
@@ -107,6 +104,7 @@ class Survival:
         """This distribution with S(k) = 0 above `max_length` steps (at least 0).
 
         Longer walks end there, so features lack higher powers (`Features.truncation_error`).
+
         Examples
         --------
         >>> import graphrf as grf
@@ -151,10 +149,7 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Interface of a distribution of lengths: `survival`, `rule`, and the `permutations` of the rule.
-
-    Engines use nothing else, so a new distribution with one of the four rules needs no change of them.
-    """
+    """Interface of a distribution of lengths: `survival`, one of four rules, and the rule's `permutations`."""
 
     rule: ClassVar[Rule]
 
@@ -164,10 +159,10 @@ class LengthLaw(ABC):
         """The survival table."""
 
     def permutations(self, n_walks: int) -> np.ndarray:
-        """Integers for the rule, int64, 2-D.
+        """Integers for the rule, int64, 2-D, read-only, so that loops are compiled once.
 
         PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
-        the random rotation, shape (1, n_walks). Else empty. Read-only, so that loops are compiled once.
+        the random rotation, shape (1, n_walks). Else empty.
         """
         return _read_only(np.zeros((0, 1), np.int64))
 
@@ -207,7 +202,9 @@ class _Halting(LengthLaw):
 
 @dataclass(frozen=True, repr=False)
 class IID(_Halting):
-    r"""Independent lengths: geometric with P(length = k) = p (1 - p)^k, or of any survival table.
+    """Independent lengths: geometric with P(length = k) = p (1 - p)^k, or of any survival table.
+
+    Source: the paper (Reid et al. 2024), Sec. 4 and App. C.1.
 
     Parameters
     ----------
@@ -219,10 +216,6 @@ class IID(_Halting):
     >>> import graphrf as grf
     >>> round(grf.sampling.IID(0.1).survival.mean_length, 9)    # (1 - p) / p
     9.0
-
-    References
-    ----------
-    The paper (Reid et al. 2024), Sec. 4 and App. C.1.
     """
 
     rule = Rule.INDEPENDENT
@@ -230,10 +223,12 @@ class IID(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Antithetic(_Halting):
-    r"""Antithetic termination: the walks of a pair avoid ending at the same step.
+    """Antithetic termination: the walks of a pair avoid ending at the same step.
 
     Before each step one uniform t1 is drawn, t2 = t1 + 1/2 mod 1, and walk i of the pair ends if t_i is below
     the halting probability. For p < 1/2 the two never end together.
+
+    Source: the paper (Reid et al. 2024), App. C.2; Reid et al., NeurIPS 2023.
 
     Parameters
     ----------
@@ -244,10 +239,6 @@ class Antithetic(_Halting):
     >>> import graphrf as grf
     >>> grf.RandomWalks(n_walks=8, lengths=grf.sampling.Antithetic(0.1)).lengths.group
     2
-
-    References
-    ----------
-    The paper (Reid et al. 2024), App. C.2; Reid et al., NeurIPS 2023.
     """
 
     rule = Rule.ANTITHETIC
@@ -259,13 +250,13 @@ class Antithetic(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Stratified(_Halting):
-    r"""Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
+    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
 
     The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths of a source
-    fall into the m quantiles one by one. Nothing is learned, and any number of walks is coupled at once. pi is the
-    van der Corput order, in which every run of consecutive walks has well-spread lengths: stratified directions
-    send such runs along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random
-    order, no difference on social graphs; `benchmarks/stratified_order.py`).
+    fall into the m quantiles one by one, for any number of walks, without learning. pi is the van der Corput
+    order, in which every run of consecutive walks has well-spread lengths: stratified directions send such runs
+    along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order, no
+    difference on social graphs; `benchmarks/stratified_order.py`).
 
     Parameters
     ----------
@@ -280,7 +271,9 @@ class Stratified(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class SigmaCoupled(_Halting):
-    r"""Sigma-coupled lengths: quantiles of the walks of a pair are matched by a learned permutation.
+    """Sigma-coupled lengths: quantiles of the walks of a pair are matched by a learned permutation.
+
+    Source: the paper (Reid et al. 2024), Sec. 4.1, Def. 4.2.
 
     Parameters
     ----------
@@ -294,13 +287,8 @@ class SigmaCoupled(_Halting):
     Examples
     --------
     >>> import graphrf as grf
-    >>> lengths = grf.sampling.SigmaCoupled(0.1)
-    >>> lengths.coupling
+    >>> grf.sampling.SigmaCoupled(0.1).coupling
     Coupling(2 walkers, order 30, linear)
-
-    References
-    ----------
-    The paper (Reid et al. 2024), Sec. 4.1, Def. 4.2.
     """
 
     p_halt: float | Survival
@@ -349,11 +337,9 @@ class SigmaCoupled(_Halting):
 
 @dataclass(frozen=True)
 class Truncated(LengthLaw):
-    r"""No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 above.
+    """No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 above.
 
-    The feature matrix then lacks the tail of the modulation: with tau = sum_{k > max_length} |f_k| and
-    A = sum_k |f_k|, the Gram matrix is off by at most tau (2 A - tau) in operator norm
-    (`Features.truncation_error`).
+    Features then lack the tail of the modulation, a bias that `Features.truncation_error` bounds.
 
     Parameters
     ----------
@@ -363,8 +349,7 @@ class Truncated(LengthLaw):
     Examples
     --------
     >>> import graphrf as grf
-    >>> kernel = grf.Diffusion(lengthscale=2.0)
-    >>> grf.sampling.Truncated(kernel.truncation_length(1e-3))
+    >>> grf.sampling.Truncated(grf.Diffusion(lengthscale=2.0).truncation_length(1e-3))
     Truncated(5)
     """
 

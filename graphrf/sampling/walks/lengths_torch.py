@@ -15,10 +15,9 @@ _CALLS = 4
 
 
 class DeviceLengths:
-    """A distribution of lengths for the walks of one source, bound to a seed; the bits of the compiled loop.
+    """A distribution of lengths for the walks of one source, bound to a seed; the bits of `draw_lengths`.
 
-    Counters: (source, walk, block, LENGTH). Divisors are tensors: GPUs multiply by the reciprocal of a number,
-    which rounds differently.
+    Divisors are tensors: GPUs multiply by the reciprocal of a number, which rounds differently.
     """
 
     def __init__(self, law: LengthLaw, n_walks: int, key: int, device: torch.device) -> None:

@@ -1,8 +1,6 @@
 """The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of visits.
 
-Functions on plain arrays, one pass over a block of sources each, without the interpreter lock, so that threads run
-blocks side by side. The walks of several sources advance together (`batches.py`), so that their reads overlap in
-the memory system; no walk is stored.
+The walks of several sources advance together (`batches.py`); no walk is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf.sampling.buffers import enlarged
+from graphrf.sampling.buffers import with_room
 from graphrf.sampling.walks.batches import new_layout, walk_independent, walk_stratified
 from graphrf.sampling.walks.lengths import Rule
 from graphrf.sampling.walks.philox import Use, philox, unit
@@ -47,10 +45,9 @@ def _length_of(x, survival):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: ignore[no-untyped-def]
-    """Fill `lengths` (one entry per walk) for the walks of `source`.
+    """Fill `lengths`, one per walk of `source`: step k is reached with a uniform below survival[k].
 
-    A walk reaches step k when its uniform x is below survival[k]. `permutations` are those of `LengthLaw`.
-    Counters: (source, walk, block, LENGTH).
+    `permutations` are those of `LengthLaw`. Counters: (source, walk, block, LENGTH).
     """
     m = lengths.size
     if rule == _RULE_ANTITHETIC:
@@ -108,24 +105,9 @@ def walk_block(  # type: ignore[no-untyped-def]
 ):
     """The visits of all walks from each of `sources`, merged by (node, step).
 
-    Parameters
-    ----------
-    indptr, indices : int arrays of the CSR walk adjacency
-    cumulative : float64, running share of each row's weights, or empty if unweighted
-    sources : int64, shape (n,)
-    rule, survival, permutations : the distribution of lengths
-    stratified : bool, whether directions are stratified
-    key : uint64, the seed
-    desk : `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all
-    capacity : int, initial room for visits; buffers grow if necessary
-
-    Returns
-    -------
-    entries_per_row, visits_per_row : int64, shape (n,)
-    nodes : uint32, the distinct nodes visited from each source, ascending within a row
-    visits_per_entry : uint16, number of (step, count) pairs of each of them
-    steps, counts : uint16, those pairs, steps ascending
-    n_entries, n_visits : int, used elements of these buffers
+    `desk` is `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all;
+    `capacity` the initial room for visits, which grows. Returns the arrays of a `Block`, whose entries and visits
+    are the first elements of buffers, and the used sizes of these.
     """
     n_rows = sources.size
     n_nodes = indptr.size - 1
@@ -166,14 +148,10 @@ def walk_block(  # type: ignore[no-untyped-def]
         # Both write in the order of steps, and the sort keeps it among the visits of one node.
         in_place = sort_words(words, n, layout.node_bit, layout.node_bits + layout.source_bits, spare, desk.places)
         visits = words if in_place else spare
-        if n_visits + n > steps.size:
-            room = max(2 * steps.size, n_visits + n)
-            steps = enlarged(steps, n_visits, room)
-            counts = enlarged(counts, n_visits, room)
-        if n_entries + n > nodes.size:
-            room = max(2 * nodes.size, n_entries + n)
-            nodes = enlarged(nodes, n_entries, room)
-            visits_per_entry = enlarged(visits_per_entry, n_entries, room)
+        steps = with_room(steps, n_visits, n_visits + n)
+        counts = with_room(counts, n_visits, n_visits + n)
+        nodes = with_room(nodes, n_entries, n_entries + n)
+        visits_per_entry = with_room(visits_per_entry, n_entries, n_entries + n)
         last = first + members.size
         n_entries, n_visits = _record(
             visits[:n], layout, entries_per_row[first:last], visits_per_row[first:last],
@@ -188,8 +166,7 @@ def _record(  # type: ignore[no-untyped-def]
 ):
     """Append the sorted visits of a batch to the record; returns its used sizes.
 
-    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches,
-    half of which would be mispredicted.
+    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches.
     """
     count_mask = (_U1 << layout.step_bit) - _U1
     step_mask = (_U1 << (layout.node_bit - layout.step_bit)) - _U1

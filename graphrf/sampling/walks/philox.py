@@ -1,9 +1,7 @@
-"""Philox-4x32-10: random bits as a pure function of a key and a counter.
+"""Philox-4x32-10: random bits as a pure function of a key (the seed) and a counter (source, walk, step, use).
 
-The key is the seed; the counter identifies the use of the bits (source, walk or node, step, use). So the same seed
-gives the same walks on any number of threads, for any block of nodes, in any order, and on any device.
-
-Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+So the same seed gives the same walks on any number of threads, for any block of nodes, and on any device. Source:
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations

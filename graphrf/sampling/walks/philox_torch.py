@@ -1,8 +1,4 @@
-"""Philox-4x32-10 as torch operations on any device: the bits of `graphrf.sampling.walks.philox`, word for word.
-
-Torch multiplies int64 only, so words of 32 bits are kept in int64: products wrap around as unsigned ones do, and
-shifted words are masked.
-"""
+"""Philox-4x32-10 as torch operations: the bits of `graphrf.sampling.walks.philox`, in words within int64."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ Word = Tensor | int
 
 
 def philox(c0: Word, c1: Word, c2: Word, c3: Word, key: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four words of 32 random bits for each counter (c0, c1, c2, c3), of which at least one is a tensor.
-
-    Cost: 100 operations on tensors of the broadcast shape.
-    """
+    """Four words of 32 random bits for each counter (c0, c1, c2, c3), of which at least one is a tensor."""
     k0, k1 = key & MASK, key >> 32
     for _ in range(10):
         p0, p1 = c0 * _M0, c2 * _M1

@@ -39,20 +39,23 @@ class AdaptiveLengths(ABC):
 
 @dataclass(frozen=True)
 class RandomWalks:
-    r"""Random walks from every node: the sampler of graph random features.
+    """Random walks from every node: the sampler of graph random features.
 
     Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
     follows `lengths`, for any coupling among the walks of one node, so features are unbiased. Walks of
     different nodes are independent.
+
+    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
+    walks", ICLR 2024, generalised to weighted graphs and any number of walks.
 
     Parameters
     ----------
     n_walks : int
         m, walks from each node, 1 to 65,535; even for lengths coupled in pairs.
     lengths : LengthLaw or AdaptiveLengths
-        `Stratified(0.1)` by default; `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or `AutoLengths(kernel)`,
-        which chooses a distribution for each graph (`resolved`). The default serves kernels of short and long
-        range (`benchmarks/default_sampler.py`).
+        `Stratified(0.1)` by default, which serves kernels of short and long range
+        (`benchmarks/default_sampler.py`); `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or
+        `AutoLengths(kernel)`, which chooses a distribution for each graph (`resolved`).
     directions : {"stratified", "independent"}
         How the walks of one node that stand together choose neighbours: by systematic sampling (fewer walks repeat
         each other) or independently (as in the paper).
@@ -65,9 +68,6 @@ class RandomWalks:
     >>> import graphrf as grf
     >>> grf.RandomWalks(n_walks=16, lengths=grf.sampling.SigmaCoupled(0.1), directions="independent")
     RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
-
-    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
-    walks", ICLR 2024, generalised to weighted graphs and any number of walks.
     """
 
     n_walks: int = 32

@@ -33,8 +33,7 @@ class Transitions(NamedTuple):
 def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
     """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), or O(1) if not `weighted`.
 
-    They are read-only and of one index type, so that the loops are compiled once for all graphs. Equal weights,
-    which may be on disk, are not read.
+    They are read-only and of one index type, so that the loops are compiled once for all graphs.
     """
     index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
     indptr = adjacency.indptr.astype(index_type, copy=False)
@@ -58,10 +57,7 @@ def graph_transitions(graph: Graph) -> Transitions:
 
 
 def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Running shares of each row's weights; empty when the weights of every row are equal.
-
-    No other array of that size is made: the weights may be a map of a file larger than the memory.
-    """
+    """Running shares of each row's weights; empty when the weights of every row are equal."""
     if _rows_are_level(indptr, weights):
         return np.zeros(0)
     # Sums run within each row, so that a heavy row does not blur the shares of a light one.
@@ -94,11 +90,7 @@ def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
 
 
 def row_cumsum(weights: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Running sums of `weights` within every CSR row.
-
-    The array is allocated by NumPy, in large pages if the system has them: with the small ones of compiled loops,
-    walks on large graphs would wait for translated addresses.
-    """
+    """Running sums of `weights` within every CSR row, in an array of NumPy, which takes large pages of memory."""
     sums = np.empty(weights.size)
     _sum_rows(weights, indptr, sums)
     return sums
@@ -117,8 +109,7 @@ def _sum_rows(weights, indptr, sums):  # type: ignore[no-untyped-def]
 def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
     """The neighbour of v that 64 random bits choose, with probability proportional to the edge's weight.
 
-    `cumulative` holds each row's running share of the weights, or is empty if the weights of every row are equal;
-    then the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
+    Without `cumulative` the high 32 bits choose, and a neighbour's probability is 1/degree within 2^-32.
     """
     low = np.int64(indptr[v])
     high = np.int64(indptr[v + 1])

@@ -13,10 +13,7 @@ from graphrf.sampling.walks.transitions import Transitions
 
 
 class DeviceTransitions(NamedTuple):
-    """`graphrf.sampling.walks.transitions.Transitions` on a device.
-
-    `halvings` is the number of halvings that complete a search in the longest row; 0 without weights.
-    """
+    """`Transitions` on a device; `halvings` complete a search in the longest row, 0 without weights."""
 
     indptr: Tensor
     indices: Tensor
@@ -44,10 +41,7 @@ def on_device(arrays: Transitions, device: torch.device) -> DeviceTransitions:
 
 
 def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
-    """The neighbours that 64 bits choose for nodes that are not isolated, as `transitions.neighbour` does.
-
-    nodes and bits are int64 of one shape, as is the result.
-    """
+    """The neighbours (int64) that 64 bits choose for nodes with edges, as `transitions.neighbour` does."""
     low = walk.indptr[nodes].long()
     high = walk.indptr[nodes + 1].long()
     if not walk.cumulative.numel():

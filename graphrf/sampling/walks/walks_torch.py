@@ -1,8 +1,4 @@
-"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit.
-
-All walks of a block of sources that still continue advance together, one step at a time. They use the counters of
-the compiled loops, and walks that leave a node together keep their order there.
-"""
+"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit, from the same counters."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from torch import Tensor
 from graphrf.sampling.device_blocks import (
     DeviceBlock,
     Packing,
-    joined,
+    in_parts,
     merged,
     run_lengths,
     run_numbers,
@@ -28,8 +24,6 @@ from graphrf.sampling.walks.transitions_torch import neighbours, on_device
 
 # With few walks left, one call of the generator draws about this many words of their further steps.
 _STAGE = 65_536
-# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; the number drawn differs by far less.
-_MOST_VISITS = 2**30
 
 
 class DeviceWalks:
@@ -50,9 +44,7 @@ class DeviceWalks:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The visits of the walks from `sources`, int64 on the device; sources may repeat."""
-        by_visits = max(1, int(_MOST_VISITS / self._prepared.visits_per_row))
-        parts = sources.split(min(by_visits, self._packing.most_rows))
-        return joined([self._block(part) for part in parts])
+        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The visits of at most `most_rows` rows."""
@@ -66,10 +58,7 @@ class DeviceWalks:
         return block
 
     def _walk_independent(self, sources: Tensor) -> Tensor:
-        """Keys of the visits of walks with independent directions, but only one for each source at step 0.
-
-        Walks are sorted by falling length, so that those that continue are always the first ones.
-        """
+        """Keys of the visits of walks with independent directions; at step 0 one for each source."""
         packing, n_rows = self._packing, sources.numel()
         lengths, walkers = torch.sort(self._lengths.draw(sources).view(-1), descending=True, stable=True)
         alive = _reaching(lengths)
@@ -91,8 +80,7 @@ class DeviceWalks:
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
         """64 bits for each walk that continues, step by step; only the higher 32 are random without weights.
 
-        Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
-        Counters: (source, walk, block of steps, DIRECTION).
+        Counters: (source, walk, block of steps, DIRECTION), as in `walk_independent`.
         """
         per_call = 2 if self._walk.cumulative.numel() else 4
         for first, last in _stages(alive[::per_call]):
@@ -109,8 +97,7 @@ class DeviceWalks:
     def _walk_stratified(self, sources: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and counts (16 bits) of the visits of walks with stratified directions; keys are distinct.
 
-        The walks on one node at one step leave it together in their order of arrival, by a stable sort. Counters:
-        (source, node, step, SHARED_DIRECTION).
+        Counters: (source, node, step, SHARED_DIRECTION).
         """
         packing = self._packing
         lengths = self._lengths.draw(sources).view(-1)
@@ -140,10 +127,7 @@ class DeviceWalks:
         return torch.cat(keys), torch.cat(counts)
 
     def _dealt(self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int) -> Tensor:
-        """64 bits for each walk, by systematic sampling among those of one pair (`batches.gaps`).
-
-        Runs of equal pairs begin at `first` and hold `standing` walks; the j-th takes its run's bits and j gaps.
-        """
+        """64 bits for each walk by systematic sampling (`batches.gaps`), in runs of equal pairs at `first`."""
         of_run = pairs[first]
         high, low, _, _ = philox(
             sources[self._packing.rows(of_run)], self._packing.nodes(of_run), k, Use.SHARED_DIRECTION, self._key
@@ -154,11 +138,7 @@ class DeviceWalks:
         return bits[run] + torch.arange(pairs.numel(), device=pairs.device) * gaps[run]
 
     def working_bytes(self, n_rows: int) -> int:
-        """Peak memory that `sample` takes for a block of rows, the maximum of its three parts.
-
-        Lengths take the words of the generator; walks these and their state; the merge a sort of 8-byte keys, with
-        their order and three times as much scratch.
-        """
+        """Peak memory that `sample` takes for a block: of lengths, walks or the merge, which is the most."""
         prepared = self._prepared
         walks = n_rows * self._n_walks
         moving = walks * float(prepared.survival.table[1:2].sum())

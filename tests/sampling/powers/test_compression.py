@@ -27,18 +27,15 @@ def hub_graph():
 # States are pairs (nodes, values), in the order in which the loops hold them and with the loops' numbers of nodes.
 
 
-def _keep(y, m, recompute=True):
+def _keep(y, m):
     """Entries that compression keeps, one at a time and the largest first; places left, and sum of the rest."""
     order = np.argsort(-y, kind="stable")
     kept, total = [], y.sum()
-    threshold = total / m
     for i in order:
         left, rest = m - len(kept), total - y[kept].sum()
-        if left == 0 or (y[i] * left < rest if recompute else y[i] < threshold):
+        if left == 0 or y[i] * left < rest:
             break
         kept.append(i)
-        if not recompute:
-            threshold = total / m
     return kept, m - len(kept), total - y[kept].sum()
 
 
@@ -53,12 +50,12 @@ def _breaks(masses, n):
     return np.unique(np.concatenate([[0.0, 1.0], np.mod(np.cumsum(masses) * n / masses.sum(), 1.0)]))
 
 
-def _compressed(y, m, u, recompute=True):
+def _compressed(y, m, u):
     """C(y) for a given uniform, dense; y in the order of the systematic sampling."""
     support = np.flatnonzero(y)
     if support.size <= m:
         return y.copy()
-    kept, left, rest = _keep(y, m, recompute)
+    kept, left, rest = _keep(y, m)
     result = np.zeros_like(y)
     result[kept] = y[kept]
     if left:
@@ -177,8 +174,7 @@ def _loop_product(matrix, nodes, values, n_picks, u):
     n, size = nodes.size, matrix.order.size
     buffer, dense = np.zeros(n + 2 * n_picks + 2, np.uint32), np.zeros(size)
     buffer[:n] = nodes
-    loop = (*matrix[:4], buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
-    end, work = product_within(*loop)
+    end, work = product_within(matrix, buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
     assert np.count_nonzero(dense) == np.unique(buffer[n:end]).size == end - n
     return buffer[n:end], dense[buffer[n:end]], work
 
@@ -250,16 +246,6 @@ def test_shares_that_underflow_list_no_node_and_no_node_twice():
         np.testing.assert_array_equal(nodes[2:end], reached)
         np.testing.assert_array_equal(np.flatnonzero(dense), reached)
         dense[:] = 0.0
-
-
-def test_a_threshold_that_is_not_recomputed_is_biased():
-    y = np.array([10.0, 6.0, 1.0, 1.0, 1.0, 1.0])
-    for recompute, second in ((True, 6.0), (False, 5.0)):
-        kept, left, _ = _keep(y, 3, recompute)
-        breaks = _breaks(np.delete(y, kept), left)
-        mean = sum((b - a) * _compressed(y, 3, (a + b) / 2, recompute) for a, b in itertools.pairwise(breaks))
-        # Else: an inclusion probability of 1.2, of which one pick is had.
-        assert mean[1] == pytest.approx(second)
 
 
 def test_batches_of_kept_entries_are_those_kept_one_at_a_time():

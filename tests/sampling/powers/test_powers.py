@@ -7,21 +7,11 @@ import pytest
 
 import graphrf as grf
 from graphrf.features.bounds import TruncationWarning
-from graphrf.sampling import record_builder
 from graphrf.sampling.powers.loops import power_block
-from graphrf.sampling.powers.prepared import PreparedPowers
-from graphrf.sampling.powers.selection import kth_largest
-from tests.sampling.test_sample import _same
+from tests.sampling.test_sample import FALLING, POWERS, _same
 
 KERNEL = grf.RegularizedLaplacian(1.0, 2)
 SIGNED = grf.kernels.PowerSeries(modulation=[1.0, -0.5, 0.3, -0.2])
-FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
-SAMPLERS = [
-    grf.sampling.ExactPowers(5),
-    grf.sampling.CutPowers(4, 5),
-    grf.CompressedPowers(3, 5),
-    grf.CompressedPowers(4, lengths=FALLING),
-]
 LAPLACIANS = ["normalized", "combinatorial"]
 
 
@@ -66,20 +56,7 @@ def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
         np.testing.assert_array_equal(features.matrix_from_modulation(np.ones(1)).toarray(), np.eye(8))
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-def test_the_same_seed_gives_the_same_bits_on_any_threads_and_block_of_nodes(grid, sampler):
-    features = grf.sample_features(grid, sampler, seed=11, n_threads=1)
-    assert _same(features, grf.sample_features(grid, sampler, seed=11, n_threads=4))
-    random = isinstance(sampler, grf.CompressedPowers)
-    assert _same(features, grf.sample_features(grid, sampler, seed=12)) != random
-    nodes = [100, 3, 50, 3]
-    part = grf.sample_features(grid, sampler, nodes=nodes, seed=11)
-    assert _same(part, features.take(nodes))
-    assert part.n_steps == features.take(nodes).n_steps > 0
-    np.testing.assert_array_equal(part.row_errors(KERNEL), features.take(nodes).row_errors(KERNEL))
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", POWERS, ids=repr)
 def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
     features = grf.sample_features(grid, sampler, seed=2)
     budgets = getattr(sampler, "budgets", np.full(6, grid.n_nodes))
@@ -200,7 +177,7 @@ def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
         grf.sample_features(grid, grf.sampling.ExactPowers(2)).matrix(grf.Diffusion(4.0))
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", POWERS, ids=repr)
 def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, weighted_graph, sampler):
     features = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
     features.save(tmp_path / "powers.npz")
@@ -227,14 +204,6 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
             grf.features.load_features(tmp_path / "broken.npz")
 
 
-def test_the_memory_of_a_record_is_what_is_foreseen(grid):
-    for sampler, more in ((grf.CompressedPowers(4, 6), 8), (grf.sampling.CutPowers(4, 6), 8 + 4 * 7)):
-        features = grf.sample_features(grid, sampler, nodes=[0, 3, 3], seed=0)
-        values = features.record.steps.size
-        assert features.nbytes == record_builder.record_bytes(3, features.nnz, values, 4) + more * 3
-        assert features.nbytes == 6 * values + 6 * features.nnz + (20 + more) * 3 + 12
-
-
 @pytest.mark.parametrize(
     ("sampler", "way_out"),
     [
@@ -255,19 +224,10 @@ def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_o
         grf.sample_features(ring, sampler, memory_limit=1_000_000)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-def test_buffers_that_are_too_small_grow_and_change_nothing(grid, sampler, monkeypatch):
-    expected = grf.sample_features(grid, sampler, seed=3)
-    monkeypatch.setattr(record_builder, "SPARE", 0.0)
-    monkeypatch.setattr(record_builder, "SLACK", 1)
-    monkeypatch.setattr(PreparedPowers, "_capacity", lambda self, n_rows: 1)
-    assert _same(expected, grf.sample_features(grid, sampler, seed=3))
-
-
 @pytest.mark.skipif(not hasattr(power_block, "signatures"), reason="compilation is switched off")
 def test_the_loop_is_compiled_once_for_all_graphs_and_samplers(weighted_graph, plain_graph, grid):
     for graph in (weighted_graph, plain_graph, grid):
-        for sampler in SAMPLERS:
+        for sampler in POWERS:
             for nodes in ([0], np.arange(6)[::3]):
                 grf.sample_features(graph, sampler, nodes=graph.positions(nodes), seed=0)
     assert len(power_block.signatures) == 1
@@ -335,11 +295,3 @@ def test_settings_given_as_numpy_integers_can_be_saved(karate, tmp_path, sampler
     features.save(tmp_path / "features.npz")
     assert grf.features.load_features(tmp_path / "features.npz").description == features.description
     assert "np." not in repr(sampler)
-
-
-def test_the_largest_of_many_with_ties():
-    rng = np.random.default_rng(0)
-    for n in range(1, 40):
-        values = rng.integers(0, 8, n).astype(float)
-        for k in range(1, n + 1):
-            assert kth_largest(values.copy(), k) == np.sort(values)[n - k]

@@ -6,15 +6,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphrf as grf  # noqa: E402
+from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block  # noqa: E402
-from graphrf.sampling.powers import compression, compression_torch, powers_torch  # noqa: E402
+from graphrf.sampling.powers import compression_torch, powers_torch  # noqa: E402
 from graphrf.sampling.powers.powers_torch import DevicePowers  # noqa: E402
 from tests.sampling.powers.test_compression import hub_graph  # noqa: E402
+from tests.sampling.test_sample import FALLING  # noqa: E402
 
 CPU = torch.device("cpu")
 LAPLACIANS = ["normalized", "combinatorial"]
-FALLING = grf.sampling.Survival([1.0, 1.0, 0.7, 0.4, 0.4, 0.1])
-
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -71,24 +71,6 @@ def test_the_record_is_that_of_the_loops_bit_for_bit(request, which, laplacian):
         assert _same(expected, block), sampler
 
 
-def test_graphs_in_which_rows_are_sampled_are_among_those_tested(karate):
-    # Else the equality above would say nothing of it.
-    for graph in (karate, hub_graph(), _wheel()):
-        n_picked = []
-        prepared = grf.CompressedPowers(3, 5).prepare(graph, 0)
-        planned = compression_torch._planned
-
-        def counted(*args, planned=planned, n_picked=n_picked):
-            plan = planned(*args)
-            n_picked.append(int(plan.picks.sum()))
-            return plan
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compression_torch, "_planned", counted)
-            DevicePowers(prepared, CPU).sample(torch.arange(graph.n_nodes))
-        assert sum(n_picked) > graph.n_nodes
-
-
 @pytest.mark.parametrize(
     "sampler", [grf.sampling.ExactPowers(5), grf.sampling.CutPowers(6, 5), grf.CompressedPowers(6, 5)], ids=repr
 )
@@ -101,7 +83,7 @@ def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(Packing, "most_rows", 3)
         assert _same(expected, _both(karate, sampler, sources=sources)[1])
-    monkeypatch.setattr(powers_torch, "_MOST_VALUES", 1)
+    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 1)
     assert _same(expected, _both(karate, sampler, sources=sources)[1])
     monkeypatch.undo()
     for edges in (1, 40):
@@ -198,52 +180,13 @@ def test_sums_that_round_otherwise_leave_budgets_and_sums_as_they_are(shaken, gr
 # -- the steps of compression -----------------------------------------------------------------------------------
 
 
-def _rows(n_rows, most, budget):
-    """Rows of more than `budget` values, with ties, padded with zeros; places; and how many each has."""
-    rng = np.random.default_rng(most)
-    sizes = rng.integers(budget + 1, most + 1, n_rows)
-    y, found = np.zeros((n_rows, most)), np.tile(np.arange(most), (n_rows, 1))
-    for row, size in enumerate(sizes):
-        values = rng.exponential(size=size) ** rng.integers(1, 6)
-        y[row, :size] = np.round(values, 1) + 0.1 if row % 2 else values
-        found[row, :size] = rng.permutation(size)
-    return y, found, sizes
-
-
-@pytest.mark.parametrize("most", [4, 9, 40])
-def test_rows_are_compressed_together_as_the_loops_do_each(most):
-    rng = np.random.default_rng(0)
-    for budget in (1, 2, most // 2, most - 1):
-        y, found, sizes = _rows(200, most, budget)
-        tensors = torch.from_numpy(y), torch.from_numpy(found), torch.from_numpy(sizes)
-        places, total, left = (tensor.numpy() for tensor in compression_torch.keep_largest(*tensors, budget))
-        u = rng.random(200)
-        after, values = (
-            tensor.numpy() for tensor in compression_torch.compress(*tensors, budget, torch.from_numpy(u))
-        )
-        n_kept = []
-        for row, size in enumerate(sizes):
-            nodes = np.argsort(found[row, :size]).astype(np.uint32)
-            held = y[row, nodes]
-            kept, rest = compression.keep_largest(nodes, held, 0, size, budget)
-            assert (rest, budget - kept) == (total[row], left[row])
-            np.testing.assert_array_equal(np.argsort(places[row])[most - kept :], nodes[:kept])
-            nodes[kept:] = np.sort(nodes[kept:])
-            held = y[row, nodes]
-            compression.pick(nodes, held, kept, size, rest, budget - kept, u[row])
-            there = np.flatnonzero(after[row] >= 0)
-            order = there[np.argsort(after[row, there])]
-            np.testing.assert_array_equal(order, nodes[:budget])
-            np.testing.assert_array_equal(values[row, order], held[:budget])
-            n_kept.append(kept)
-        assert min(n_kept) < budget
-
-
 @pytest.mark.parametrize("u", [0.0, 0.3, 1 - 2.0**-53])
 def test_rounding_never_changes_the_number_of_picks(u):
-    y, _, sizes = _rows(200, 40, 3)
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(4, 41, 200)
+    y = np.where(np.arange(40) < sizes[:, None], rng.exponential(size=(200, 40)) ** 3, 0.0)
     there = torch.from_numpy(y > 0)
-    n_picks = torch.from_numpy(np.random.default_rng(1).integers(0, sizes + 1))
+    n_picks = torch.from_numpy(rng.integers(0, sizes + 1))
     for share in (1 - 1e-14, 1.0, 1 + 1e-14, 1.5):
         total = torch.from_numpy(share * y.sum(axis=1))
         picked, _ = compression_torch.pick(

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 
 import graphrf as grf
@@ -49,7 +50,7 @@ def _returns(graph, n, laplacian="normalized"):
 
 
 def _nu(graph, f, laplacian="normalized"):
-    return auto_lengths._per_step(f, auto_lengths._toeplitz(_returns(graph, f.size, laplacian)))
+    return auto_lengths._per_step(f, toeplitz(_returns(graph, f.size, laplacian)))
 
 
 @pytest.mark.parametrize("f", [KERNEL.modulation(4), np.array([0.3, 0.0, -1.0]), np.array([0.5, -0.4, 0.3, 0.2])])

@@ -5,27 +5,26 @@ from __future__ import annotations
 import collections
 import weakref
 
-import numba
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.walks import philox as numba_philox
 from graphrf.sampling.walks.lengths import LONGEST_WALK
-from graphrf.sampling.walks.loops import draw_lengths
-from graphrf.sampling.walks.transitions import Transitions, neighbour
+from graphrf.sampling.walks.transitions import Transitions
 
 torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from graphrf.features.device_record import unsigned16  # noqa: E402
+from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block, joined, merged  # noqa: E402
 from graphrf.sampling.walks import lengths_torch, walks_torch  # noqa: E402
-from graphrf.sampling.walks.philox_torch import philox, unit  # noqa: E402
+from graphrf.sampling.walks.philox_torch import philox  # noqa: E402
 from graphrf.sampling.walks.transitions_torch import neighbours, on_device  # noqa: E402
 from graphrf.sampling.walks.walks_torch import DeviceWalks  # noqa: E402
 from tests.sampling.walks.test_philox import KNOWN_ANSWERS  # noqa: E402
+from tests.sampling.walks.test_walks import _neighbours  # noqa: E402
 
 CPU = torch.device("cpu")
 FIELDS = ("entries_per_row", "visits_per_row", "indices", "visits_per_entry", "steps", "counts")
@@ -114,7 +113,7 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     with monkeypatch.context() as patch:
         patch.setattr(Packing, "most_rows", property(lambda self: 7))  # more rows than a key has room for
         assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
-    monkeypatch.setattr(walks_torch, "_MOST_VISITS", 100)  # more visits than can be sorted
+    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
 
 
@@ -138,41 +137,11 @@ def test_another_seed_and_any_changed_counter_word_are_noticed(directions, monke
                 assert "counts" in _differing(expected, _on_device(prepared, sources))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_lengths_are_those_of_the_compiled_loops(law):
-    sources = np.array([0, 1, 17, 2**32 - 1, 17])
-    expected = np.empty((5, 60), np.int64)
-    for row, source in enumerate(sources):
-        draw_lengths(
-            np.uint64(source), int(law.rule), law.survival.table, law.permutations(60), np.uint64(3), expected[row]
-        )
-    drawn = lengths_torch.DeviceLengths(law, 60, 3, CPU).draw(torch.from_numpy(sources))
-    np.testing.assert_array_equal(drawn.numpy(), expected)
-
-
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_philox_gives_the_published_answers(counter, key, answer):
     for tensors in ([0], [1], [2], [3], [0, 1, 2, 3]):  # the other words are numbers
         words = [torch.tensor([word]) if place in tensors else word for place, word in enumerate(counter)]
         assert tuple(word.item() for word in philox(*words, key[0] | key[1] << 32)) == answer
-
-
-def test_philox_and_its_uniforms_are_those_of_the_compiled_loops_for_any_counter():
-    rng = np.random.default_rng(0)
-    counters = rng.integers(0, 2**32, (50, 4))
-    for key in (0, 2**63 - 1, 123_456_789_012_345):
-        words = philox(*torch.from_numpy(counters).unbind(1), key)
-        uniforms = unit(words[0], words[1])
-        for row, counter in enumerate(counters):
-            expected = _numba_words(*counter.astype(np.uint64), np.uint64(key))
-            assert tuple(word[row].item() for word in words) == tuple(int(word) for word in expected[:4])
-            assert uniforms[row].item() == expected[4]
-
-
-@numba.njit
-def _numba_words(c0, c1, c2, c3, key):
-    w0, w1, w2, w3 = numba_philox.philox(c0, c1, c2, c3, key)
-    return w0, w1, w2, w3, numba_philox.unit(w0, w1)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -191,18 +160,10 @@ def test_neighbours_are_those_of_the_compiled_loops_in_rows_of_all_sizes(weighte
     bits[::500], bits[1::500] = 0, 2**64 - 1
     if weighted:  # where a share is met exactly, the next neighbour is taken
         bits[2::7] = (shares[indptr[nodes[2::7]]] * 2.0**53).astype(np.uint64) << np.uint64(11)
-    expected = _numba_neighbours(nodes, bits, *arrays)
+    expected = _neighbours(nodes, bits, *arrays)
     chosen = neighbours(torch.from_numpy(nodes), torch.from_numpy(bits.view(np.int64)), on_device(arrays, CPU))
     np.testing.assert_array_equal(chosen.numpy(), expected)
     assert np.unique(expected).size > 0.8 * indices.size
-
-
-@numba.njit
-def _numba_neighbours(nodes, bits, indptr, indices, cumulative):
-    chosen = np.empty(nodes.size, np.int64)
-    for i in range(nodes.size):
-        chosen[i] = neighbour(nodes[i], bits[i], indptr, indices, cumulative)
-    return chosen
 
 
 @pytest.mark.parametrize("values", ["counted", "int16", "float32"])

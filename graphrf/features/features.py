@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.devices import torch_device
 from graphrf._base.memory import require_memory
+from graphrf._base.types import NodesLike
 from graphrf._base.warn import called_from_outside
 from graphrf.features import bounds, error
 from graphrf.features.bounds import CutRows
@@ -200,8 +201,8 @@ class Features(SampledRows):
         self,
         kernel: FeatureKernel,
         *,
-        rows: Any = None,
-        cols: Any = None,
+        rows: NodesLike | None = None,
+        cols: NodesLike | None = None,
         other: Features | None = None,
     ) -> np.ndarray:
         """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.

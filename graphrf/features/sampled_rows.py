@@ -10,6 +10,7 @@ import numpy as np
 from graphrf._base import html
 from graphrf._base.cached import cached_property
 from graphrf._base.devices import torch_device
+from graphrf._base.types import NodesLike
 from graphrf.features.error import Origin, Watch
 from graphrf.features.files import write_features
 from graphrf.features.record import Record
@@ -171,7 +172,7 @@ class SampledRows(SampleProperties):
 
     # -- some of the rows, and files ---------------------------------------------------------------
 
-    def take(self, nodes: Any) -> Self:
+    def take(self, nodes: NodesLike) -> Self:
         """The features of some nodes (positions), in the order given, on the same device; repeats are allowed."""
         return self._take_rows(row_numbers("nodes", nodes, self.nodes))
 

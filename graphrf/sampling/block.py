@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrf._base.types import NodesLike
+
 
 class Block(NamedTuple):
     """The visits of a block of rows, merged by (node, step), or the values of its powers.
@@ -30,7 +32,7 @@ class Block(NamedTuple):
 
     @classmethod
     def of_visits(
-        cls, rows: Any, nodes: Any, steps: Any, *, n_rows: int, values: np.ndarray | None = None
+        cls, rows: NodesLike, nodes: NodesLike, steps: Any, *, n_rows: int, values: np.ndarray | None = None
     ) -> Block:
         """The block of visits in any order, for samplers in numpy.
 

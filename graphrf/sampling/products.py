@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike
 
 from graphrf._base import checks, html
 from graphrf._base.memory import available_memory, require_memory
+from graphrf._base.types import NodesLike
 from graphrf._base.warn import called_from_outside
 from graphrf.features import error
 from graphrf.features.features import Features
@@ -168,7 +170,7 @@ class ProductFeatures:
         seed = checks.seed(seed)
         return error.measured(self._rows(self.matrices(kernel)), kernel, apply, self.factors[0].origin, seed)
 
-    def apply(self, kernel: Kernel, x: Any) -> np.ndarray:
+    def apply(self, kernel: Kernel, x: ArrayLike) -> np.ndarray:
         """B x for x of shape (N,) or (N, p); the result has shape (n,) or (n, p).
 
         Raises and warns as `matrices`; x must be finite numbers. Cost: O(visits), and `nnz` multiply-adds a
@@ -178,7 +180,7 @@ class ProductFeatures:
         matrices = self.matrices(kernel)
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
-    def apply_t(self, kernel: Kernel, y: Any) -> np.ndarray:
+    def apply_t(self, kernel: Kernel, y: ArrayLike) -> np.ndarray:
         """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as `apply`."""
         y = checks.finite("y", checks.columns("y", y, self.shape[0]))
         shape = (self.n_nodes, *y.shape[1:])
@@ -190,8 +192,8 @@ class ProductFeatures:
         self,
         kernel: Kernel,
         *,
-        rows: Any = None,
-        cols: Any = None,
+        rows: NodesLike | None = None,
+        cols: NodesLike | None = None,
         other: ProductFeatures | None = None,
     ) -> np.ndarray:
         """An estimate of the Gram matrix K[rows, cols], dense, of the features' dtype.
@@ -269,10 +271,10 @@ def sample_product(
     sampler: Sampler,
     *,
     n_factors: int = 2,
-    nodes: Any = None,
+    nodes: NodesLike | None = None,
     seed: int | None = None,
     n_threads: int | None = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> ProductFeatures:

@@ -8,10 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from graphrf._base import checks
 from graphrf._base.devices import engine_device
 from graphrf._base.threads import thread_count
+from graphrf._base.types import NodesLike
 from graphrf.features.error import Origin
 from graphrf.features.features import Features
 from graphrf.features.folder import FeatureFolder
@@ -39,12 +41,12 @@ def sample_features(
     *,
     kernel: Kernel | None = None,
     error: float | None = None,
-    nodes: Any = None,
+    nodes: NodesLike | None = None,
     seed: int | None = None,
     engine: str | None = None,
     device: str | torch.device = "cpu",
     n_threads: int | None = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     path: str | os.PathLike[str] | None = None,
     memory_limit: int | None = None,
     progress: bool = False,

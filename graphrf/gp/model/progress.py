@@ -64,9 +64,7 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
-        if (
-            self._first is None
-        ):  # the work that all steps share comes before it
+        if self._first is None:  # the work that all steps share comes before it
             self._first = passed, self._done
         if self._written or passed < _SEEN:
             return

@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from graphrf._base.compiled import njit
-from graphrf._base.vector_registers import VectorRegisters, unpacked
+from graphrf._base.intrinsics import VectorRegisters, unpacked
 
 # Sums of a row, which its entries take in turn: additions to a single one would wait for each other.
 _SUMS = 2

@@ -18,7 +18,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf._base.prefetch import prefetch
+from graphrf._base.intrinsics import prefetch
 from graphrf.pagerank.node_table import (
     FEWEST_ROWS,
     append,

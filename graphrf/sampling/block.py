@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-
-from graphrf._base.types import NodesLike
+from numpy.typing import ArrayLike
 
 
 class Block(NamedTuple):
@@ -32,7 +31,7 @@ class Block(NamedTuple):
 
     @classmethod
     def of_visits(
-        cls, rows: NodesLike, nodes: NodesLike, steps: Any, *, n_rows: int, values: np.ndarray | None = None
+        cls, rows: ArrayLike, nodes: ArrayLike, steps: ArrayLike, *, n_rows: int, values: np.ndarray | None = None
     ) -> Block:
         """The block of visits in any order, for samplers in numpy.
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 # isort: split
-from graphrf._base import quiet_import  # noqa: F401
+from graphrf.gp.torch import quiet_import  # noqa: F401
 
 # isort: split
 import gpytorch

@@ -11,7 +11,7 @@ from graphrf.features.device_record import row_index
 from graphrf.gp.torch.factor import TorchFactor, dense, modulation_gradient, paired, product
 
 # isort: split
-from graphrf._base import quiet_import  # noqa: F401
+from graphrf.gp.torch import quiet_import  # noqa: F401
 
 # isort: split
 from linear_operator import LinearOperator

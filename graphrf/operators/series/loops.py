@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from graphrf._base.compiled import njit
-from graphrf._base.vector_registers import VectorRegisters, unpacked
+from graphrf._base.intrinsics import VectorRegisters, unpacked
 
 # Rows of a step whose products are taken before those of the next.
 _ROWS = 128

@@ -9,7 +9,7 @@ import numpy as np
 from numba import uint64
 
 from graphrf._base.compiled import njit
-from graphrf._base.prefetch import prefetch
+from graphrf._base.intrinsics import prefetch
 from graphrf.sampling.buffers import with_room
 from graphrf.sampling.powers.compression import compress, product, product_within
 from graphrf.sampling.powers.node_sets import drain, insert

@@ -13,7 +13,7 @@ import numpy as np
 from numba import uint32, uint64
 
 from graphrf._base.compiled import njit
-from graphrf._base.prefetch import prefetch
+from graphrf._base.intrinsics import prefetch
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 

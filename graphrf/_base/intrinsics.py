@@ -1,7 +1,8 @@
-"""Vector registers in LLVM's language, for compiled loops over a few columns at a time.
+"""Instructions of the processor for compiled loops, in LLVM's language: vector registers, and prefetching.
 
-numba keeps a few sums side by side in scalar registers, up to three times slower. What is spelled here is compiled
-into the loops that use it: after an edit their caches must go, too.
+numba keeps a few sums side by side in scalar registers, up to three times slower; and on graphs larger than the
+caches, loops over scattered nodes wait for one line of memory after another. These instructions are compiled into
+the loops that use them: after an edit their caches must go, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
+
+# LLVM's arguments: for reading, into all caches, as data.
+_HOW = (0, 3, 1)
 
 
 class VectorRegisters:
@@ -63,3 +68,22 @@ def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list
         context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
         for kind, argument in zip(signature.args, arguments, strict=True)
     ]
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Request the cache line of `array[index]`, without waiting for it; `array` is C-contiguous, of one dimension.
+
+    Results never depend on it, and an index out of bounds is harmless.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view, place = unpacked(context, builder, signature, arguments)
+        byte, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, integer, integer, integer])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        pointer = builder.bitcast(builder.gep(view.data, [place]), byte)
+        builder.call(function, [pointer, *map(integer, _HOW)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate

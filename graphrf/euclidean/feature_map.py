@@ -45,16 +45,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int: ...
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw the features for points with as many columns as `X`; its values are not used.
+        """Draw the features for points with as many columns as `X`; its values and `y` are not used.
 
         Parameters
         ----------
         X : array_like or torch.Tensor, shape (n, d)
         y : ignored
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -71,17 +67,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of points.
+        """Features of points, shape (..., D).
 
         Parameters
         ----------
         X : array_like, shape (n, d), or torch.Tensor, shape (..., d)
-            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype).
-
-        Returns
-        -------
-        ndarray, shape (n, D), or torch.Tensor, shape (..., D)
-            Same type and dtype as `X`; tensors stay on their device and carry gradients.
+            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype). Features
+            are of the same type and dtype; tensors stay on their device and carry gradients.
 
         Raises
         ------

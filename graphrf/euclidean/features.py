@@ -24,22 +24,23 @@ class FourierFeatures(FeatureMap):
         \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
     with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and
-    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
+    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels
+    ([theory](../theory/euclidean.md)).
+
+    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and a block.
+
+    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
+    "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3.
 
     Parameters
     ----------
     n_frequencies : int
         m. Paired features have 2 m columns, all cosines first; phased ones m.
-    kernel : str or StationaryKernel
-        "gaussian", "matern12", "matern32", "matern52" or "laplace".
-    directions : str
-        "iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton" or "sobol"; see
-        `draw_frequencies`.
-    norms : str, NormCoupling or None
-        "iid", "pnc", "pm" or a coupling; None with "halton" and "sobol".
+    kernel, directions, norms
+        The distribution of the frequencies, as for `draw_frequencies`.
     readout : {"paired", "phased"}
     lengthscale : float or array_like, shape (d,)
-        Positive; one for all coordinates, or one for each.
+        l > 0; one for all coordinates, or one for each.
     seed : int or None
         None draws one in every `fit`, which `seed_` records.
     n_threads : int, optional
@@ -53,22 +54,12 @@ class FourierFeatures(FeatureMap):
     lengthscale_ : ndarray, shape () or (d,)
     phases_ : ndarray, shape (m,)
         b, phased features only.
-    seed_ : int
-    n_features_in_ : int
-        d.
+    seed_, n_features_in_ : int
 
     Raises
     ------
     TypeError, ValueError
         In `fit`, if a setting is invalid.
-
-    Notes
-    -----
-    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and a block.
-
-    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3; Sutherland and Schneider 2015,
-    "On the error of random Fourier features".
 
     Examples
     --------
@@ -155,6 +146,12 @@ class LaplaceFeatures(FeatureMap):
 
     .. math:: \phi(x) = \tfrac{1}{\sqrt m} \exp(-\|x / l\|^2) \, [\exp(w_i \cdot x / l)]_{i=1}^m.
 
+    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
+    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
+
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem 3.5; Reid et al.
+    2023, "Simplex random features", Eq. 7, where they are called positive random features.
+
     Parameters
     ----------
     n_frequencies : int
@@ -162,27 +159,7 @@ class LaplaceFeatures(FeatureMap):
     antithetic : bool
         Add -w for each w, the second frequency with the least variance.
     directions, norms, lengthscale, seed, n_threads
-        See `FourierFeatures`.
-
-    Attributes
-    ----------
-    frequencies_, kernel_, lengthscale_, seed_, n_features_in_
-        See `FourierFeatures`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid.
-
-    Notes
-    -----
-    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
-    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
-
-    Cost as for `FourierFeatures`.
-
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem 3.5; Reid et al.
-    2023, "Simplex random features", Eq. 7, where they are called positive random features.
+        See `FourierFeatures`, also for the attributes, the errors and the cost.
 
     Examples
     --------

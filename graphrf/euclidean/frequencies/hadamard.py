@@ -102,21 +102,9 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
 def hadamard(x: Any) -> Any:
     r"""H x along the last axis of a tensor, with H the orthonormal Walsh-Hadamard matrix of Sylvester's order.
 
-    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}.
+    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix},
 
-    Parameters
-    ----------
-    x : torch.Tensor, shape (..., d)
-        d a power of two, floating point.
-
-    Returns
-    -------
-    torch.Tensor, same shape, dtype and device
-        With gradients.
-
-    Notes
-    -----
-    H is a Kronecker product: log2(d) / 4 products with a Hadamard matrix of order 16.
+    d a power of two. H is a Kronecker product: log2(d) / 4 products with a Hadamard matrix of order 16.
 
     Source: Choromanski, Rowland and Weller 2017, "The unreasonable effectiveness of structured random orthogonal
     embeddings", Sec. 2.

@@ -27,9 +27,13 @@ __all__ = ["GraphField"]
 
 
 class GraphField(Distribution):
-    r"""A field on the nodes of a graph as a distribution of NumPyro.
+    r"""A field on the nodes of a graph as a distribution of NumPyro ([guide](../bridges.md#numpyro)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
+
+    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
+    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
+    out of range the density is 0, with a warning the first time.
 
     Examples
     --------
@@ -44,7 +48,7 @@ class GraphField(Distribution):
     Parameters
     ----------
     graph, kernel
-        As in `SparseField`; f is the sum of both parts of `BYM2`.
+        As in `SparseField`, also for the errors; f is the sum of both parts of `BYM2`.
     sd : number or array
         sigma > 0, which multiplies fields as they are defined by the kernel.
     validate_args : bool, optional
@@ -57,15 +61,6 @@ class GraphField(Distribution):
     ------
     RuntimeError
         Where JAX has float32 alone: `numpyro.enable_x64()`.
-    TypeError, ValueError, FactorTooLargeError
-        If the kernel has no density by a sparse factor or there is no room for it, and for unknown
-        hyperparameters.
-
-    Notes
-    -----
-    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
-    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
-    out of range the density is 0, with a warning the first time.
     """
 
     support = constraints.real_vector

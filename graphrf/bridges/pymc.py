@@ -121,9 +121,13 @@ def _zero(op: _GraphFieldVariable, rv: Any, *_: Any) -> Any:
 
 
 class GraphField(Continuous):
-    r"""A field on the nodes of a graph as a random variable of a PyMC model.
+    r"""A field on the nodes of a graph as a random variable of a PyMC model ([guide](../bridges.md#pymc)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
+
+    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
+    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
+    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
 
     Examples
     --------
@@ -141,27 +145,16 @@ class GraphField(Continuous):
     ----------
     name : str
     graph, kernel
-        As in `SparseField`; f is the sum of both parts of `BYM2`.
+        As in `SparseField`, also for the errors; f is the sum of both parts of `BYM2`.
     sd : number or variable
         sigma > 0, which multiplies fields as they are defined by the kernel.
     dims : str or sequence of str, optional
-        The last has N entries. If the model has no such coordinate, it has the names of the nodes.
+        The last has N entries. If the model has no such coordinate, it has the names of the nodes; ValueError for
+        another length or order.
     **hyperparameters : number or variable
         The kernel's lengthscale, mixing or dependence; default those of `kernel`.
     shape, size, initval, observed, ... : optional
         As in all distributions of PyMC. Further axes to the left are independent fields.
-
-    Raises
-    ------
-    TypeError, ValueError, FactorTooLargeError
-        If the kernel has no density by a sparse factor or there is no room for it, for unknown hyperparameters,
-        and for a shape or a coordinate that is not that of the nodes, in their order.
-
-    Notes
-    -----
-    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
-    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
-    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
     """
 
     rv_type = _GraphFieldVariable

@@ -2,6 +2,7 @@ r"""Exact variances of kernel estimates from coupled random features, for compar
 
 Frequencies come in independent blocks of d. So the mean squared error of an estimate from m frequencies is that of
 one frequency divided by m, plus the covariances of the pairs within blocks divided by m^2 (see `pair_means`).
+Arguments that are not as described raise TypeError or ValueError.
 """
 
 from __future__ import annotations
@@ -38,11 +39,6 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     directions : {"iid", "orthogonal", "simplex"} or float
         The coupling of the pair, or the cosine of its angle in [-1, 1].
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
-
     Examples
     --------
     >>> [round(float(rf_conformity(1.0, 6, directions=name)), 4) for name in ("iid", "orthogonal", "simplex")]
@@ -69,11 +65,6 @@ def ensemble_conformity(v: Any, frequencies: Any) -> float:
         Norm of x + y in lengthscales.
     frequencies : array_like, shape (m, d)
         m and d at least 2.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
 
     Examples
     --------
@@ -113,11 +104,6 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     directions : {"iid", "orthogonal", "simplex"} or float
         The coupling of the pair, or the cosine of its angle, greater than -1 (d = 2 has an antiparallel simplex,
         whose density near 0 the rule does not resolve).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
 
     Examples
     --------
@@ -162,18 +148,14 @@ def laplace_mse(
     x, y : array_like, shapes (d,) or (n, d)
         Points, broadcast against each other.
     n_frequencies : int
-        m, including antithetic ones; any number of blocks, the last one may be partial.
+        m, including antithetic ones, then even; any number of blocks, the last one may be partial.
     directions : {"iid", "orthogonal", "simplex"}
+        The simplex needs d >= 2.
     norms : {"iid", "pnc", "pm"}
         Coupling of the norms within each block of d.
     antithetic : bool
         The second half of the frequencies are the negatives of the first.
     lengthscale : float or array_like of shape (d,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above, `n_frequencies` is odd with `antithetic`, or the simplex has one dimension.
 
     Examples
     --------
@@ -234,11 +216,6 @@ def fourier_mse(
     kernel : str or StationaryKernel
     readout : {"paired", "phased"}
         [cos, sin], or one cosine with a random phase.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above, or the simplex has one dimension.
 
     Examples
     --------

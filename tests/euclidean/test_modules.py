@@ -61,17 +61,17 @@ def test_settings_changed_after_fit_are_not_those_of_the_features(points, module
     torch.testing.assert_close(module.from_features(features)(points), expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("readout", ["paired", "phased"])
-def test_fourier_gradients_are_those_of_finite_differences(points, readout):
-    module = FourierModule(3, 4, readout=readout, lengthscale=[0.7, 1.5, 3.0], train_frequencies=True, seed=0)
-    _check_gradients(module, points)
-
-
-def test_laplace_gradients_are_those_of_finite_differences(points):
-    _check_gradients(LaplaceModule(3, 4, lengthscale=2.0, train_frequencies=True, seed=0), points)
-
-
-def _check_gradients(module, points):
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (FourierModule, {"readout": "paired", "lengthscale": [0.7, 1.5, 3.0]}),
+        (FourierModule, {"readout": "phased", "lengthscale": [0.7, 1.5, 3.0]}),
+        (LaplaceModule, {"lengthscale": 2.0}),
+    ],
+    ids=["paired", "phased", "laplace"],
+)
+def test_gradients_are_those_of_finite_differences(points, kind, settings):
+    module = kind(3, 4, train_frequencies=True, seed=0, **settings)
     names = [name for name, _ in module.named_parameters()]
     assert set(names) == {"log_lengthscale", "frequencies"}
 

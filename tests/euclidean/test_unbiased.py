@@ -16,9 +16,9 @@ from graphrf.euclidean.frequencies.norms import NORMS
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import fourier_mse, laplace_mse
 
-D = 4
+D = 5  # odd: a frequency without a partner in each block
 BLOCKS = 1_200
-X, Y = np.array([0.35, 0.1, -0.2, 0.25]), np.array([-0.15, 0.4, 0.1, -0.3])
+X, Y = np.array([0.35, 0.1, -0.2, 0.25, 0.1]), np.array([-0.15, 0.4, 0.1, -0.3, 0.0])
 # |x + y| is small: positive features have finite and moderate fourth moments there.
 # Blocks of D; simplex+ has no closed form.
 BLOCKED = ("iid", "orthogonal", "simplex", "simplex+")
@@ -146,7 +146,7 @@ def test_fast_products_have_exact_norms(directions):
 
 def positive_mean(w):
     """z score of the mean of exp(w . v - |v|^2 / 2) over frequencies, 1 if they are Gaussian."""
-    v = np.array([0.9, 0.0, 0.0, 0.0])
+    v = 0.9 * np.eye(D)[0]
     return z_score(np.exp(w @ v - v @ v / 2), 1.0)
 
 

@@ -147,11 +147,7 @@ def test_newton_cotes_rules_are_refused_where_weights_are_negative():
     [
         ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: use 5"),
         ({"dimension": 5}, ValueError, "at most 4 dimensions, got 5: .* use FourierFeatures"),
-        (
-            {"dimension": 4, "n_nodes": 64},
-            ValueError,
-            r"64\^4 = 16777216 nodes are more than 1048576",
-        ),
+        ({"dimension": 4, "n_nodes": 64}, ValueError, r"64\^4 = 16777216 nodes are more than 1048576"),
         ({"rule": 3}, TypeError, "`rule` must be one of .* or a function, got 3"),
         ({"rule": lambda n: (np.zeros(2), np.ones(2))}, ValueError, "`rule` must return 3 nodes and 3 weights"),
         ({"rule": np.ones}, TypeError, "`rule` must return nodes and weights, two arrays"),

@@ -229,18 +229,12 @@ def test_units_do_not_matter_within_the_range_of_numbers(factor):
 
 
 def test_bad_data_are_refused():
+    """The checks of scikit-learn have others."""
     x, y = data(10)
     gp = SparseSpectrumGPRegressor(4, seed=0, **FIXED)
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="X contains"):
-            gp.fit(np.where(x == x[0, 0], bad, x), y)
     with pytest.raises(ValueError, match="y contains NaN"):
         gp.fit(x, np.where(y == y[0], np.nan, y))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        gp.fit(x, y[:-1])
     gp.fit(x, y)
-    with pytest.raises(ValueError, match="has 3 features"):
-        gp.predict(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="`return_std` must be True, False or 'observation'"):
         gp.predict(x, return_std="all")
     with pytest.raises(ValueError, match="`n_samples` must be at least 1"):

@@ -218,25 +218,14 @@ def test_a_draw_is_one_function_whatever_is_asked_of_it(way):
             {"features": FourierFeatures(4, kernel="matern32", lengthscale=SETTINGS["lengthscale"]).fit(X)},
             "must be of the kernel 'gaussian', got features of 'matern32'",
         ),
+        ({"features": np.cos}, "`features` must be a fitted transformer"),
+        ({"y": np.array(["a"] * 7)}, "`y` must hold numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 def test_what_does_not_fit_is_refused(changed, message):
     given = {"features": Few(), "kernel": "gaussian", "x": X, "y": Y, "n_samples": 3, "seed": 0, **SETTINGS}
-    with pytest.raises(ValueError, match=message):
-        decoupled_draws(**{**given, **changed})
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"features": np.cos}, "`features` must be a fitted transformer"),
-        ({"y": np.array(["a"] * 7)}, "`y` must hold numbers"),
-    ],
-)
-def test_what_is_of_the_wrong_kind_is_refused(changed, message):
-    given = {"features": Few(), "kernel": "gaussian", "x": X, "y": Y, "n_samples": 3, "seed": 0, **SETTINGS}
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         decoupled_draws(**{**given, **changed})
 
 

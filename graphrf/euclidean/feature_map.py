@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf.euclidean.frequencies.draw import Frequencies
+from graphrf.euclidean.kernels import StationaryKernel
 from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
@@ -25,8 +27,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     A subclass draws frequencies in `_prepare`, and computes features in `_write` (numpy) and `_tensor` (torch).
     """
 
+    n_threads: int | None
     n_features_in_: int
+    kernel_: StationaryKernel
     lengthscale_: np.ndarray
+    frequencies_: Frequencies
 
     @abstractmethod
     def _prepare(self, dimension: int) -> None:
@@ -96,7 +101,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         def write(rows: np.ndarray, features: np.ndarray) -> None:
             self._write(rows / lengthscale, features)
 
-        in_blocks(write, x, out, thread_count(getattr(self, "n_threads", None)))
+        in_blocks(write, x, out, thread_count(self.n_threads))
         return out
 
     def _check_lengthscale(self, dtype: str, info: Any) -> None:

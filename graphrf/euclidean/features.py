@@ -9,7 +9,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
-from graphrf.euclidean.frequencies.draw import Frequencies, draw_frequencies
+from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
@@ -71,9 +71,7 @@ class FourierFeatures(FeatureMap):
     ((50, 1024), True)
     """
 
-    lengthscale_: np.ndarray
     seed_: int
-    kernel_: StationaryKernel
     phases_: np.ndarray
 
     def __init__(
@@ -97,11 +95,9 @@ class FourierFeatures(FeatureMap):
         self.seed = seed
         self.n_threads = n_threads
 
-    frequencies_: Frequencies
-
     @property
     def _n_features_out(self) -> int:
-        n: int = self.frequencies_.shape[0]
+        n = self.frequencies_.shape[0]
         return n if self._phased else 2 * n
 
     def _prepare(self, dimension: int) -> None:
@@ -169,9 +165,7 @@ class LaplaceFeatures(FeatureMap):
     True
     """
 
-    lengthscale_: np.ndarray
     seed_: int
-    kernel_: StationaryKernel
 
     def __init__(
         self,
@@ -192,12 +186,9 @@ class LaplaceFeatures(FeatureMap):
         self.seed = seed
         self.n_threads = n_threads
 
-    frequencies_: Frequencies
-
     @property
     def _n_features_out(self) -> int:
-        n: int = self.frequencies_.shape[0]
-        return n
+        return self.frequencies_.shape[0]
 
     def _prepare(self, dimension: int) -> None:
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)

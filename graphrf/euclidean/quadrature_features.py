@@ -90,9 +90,6 @@ class QuadratureFeatures(FeatureMap):
     ((50, 289), True)
     """
 
-    kernel_: StationaryKernel
-    lengthscale_: np.ndarray
-
     def __init__(
         self,
         n_nodes: int = 16,
@@ -110,7 +107,6 @@ class QuadratureFeatures(FeatureMap):
         self.normalize = normalize
         self.n_threads = n_threads
 
-    frequencies_: DenseFrequencies
     weights_: np.ndarray
 
     @property

@@ -190,7 +190,7 @@ def learn_copula(
         losses = np.empty(n_steps)
         for step in range(n_steps):
             scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
-            frequencies = norms_of_scores(scores, d, chosen)[..., None] * torch.from_numpy(
+            frequencies = NormsOfScores.apply(scores, d, chosen)[..., None] * torch.from_numpy(
                 unit_blocks(directions, n_samples, d, rng)
             )
             error = _gram(scaled, frequencies, positive) - exact
@@ -210,13 +210,8 @@ def cholesky_factor(theta: torch.Tensor, order: int) -> torch.Tensor:
     return factor / factor.norm(dim=1, keepdim=True)
 
 
-def norms_of_scores(scores: torch.Tensor, dimension: int, kernel: StationaryKernel) -> torch.Tensor:
-    """Norms r with P(|w| <= r) = Phi(score), differentiable in the scores."""
-    return _NormQuantile.apply(scores, dimension, kernel)
-
-
-class _NormQuantile(torch.autograd.Function):
-    """r = F^-1(Phi(g)): F(r) = Phi(g) differentiates to dr/dg = phi(g) / p(r)."""
+class NormsOfScores(torch.autograd.Function):
+    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g) / p(r)."""
 
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, dimension: int, kernel: StationaryKernel) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from graphrf._base.compiled import njit
 
@@ -118,13 +119,10 @@ def hadamard(x: Any) -> Any:
     import torch
 
     d = x.shape[-1]
-    base = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=x.dtype, device=x.device)
     y, left = x.reshape(-1, 1, d), 1
     while left < d:
         order = min(16, d // left)
-        small = torch.ones(1, 1, dtype=x.dtype, device=x.device)
-        while small.shape[0] < order:
-            small = torch.kron(base, small)
+        small = torch.tensor(linalg.hadamard(order), dtype=x.dtype, device=x.device)
         y = torch.einsum("ab,nlbr->nlar", small, y.reshape(-1, left, order, d // (left * order)))
         left *= order
     return y.reshape(x.shape) / d**0.5

@@ -64,7 +64,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     ----------
     lengthscale_ : float or ndarray, shape (d,)
     output_scale_, noise_ : float
-        Variances, in units of y squared.
+        In units of y squared.
     mean_ : float, or ndarray of shape (p,) for several outputs
         The constant c.
     frequencies_ : ndarray, shape (m, d)

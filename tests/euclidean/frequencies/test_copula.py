@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.frequencies.copula import GaussianCopula, cholesky_factor, learn_copula, norms_of_scores
+from graphrf.euclidean.frequencies.copula import GaussianCopula, NormsOfScores, cholesky_factor, learn_copula
 from graphrf.euclidean.frequencies.norms import norm_coupling
 from graphrf.euclidean.kernels import KERNELS, stationary_kernel
 
@@ -44,7 +44,7 @@ def test_the_gradient_of_norms_agrees_with_finite_differences(name):
     kernel = stationary_kernel(name)
     scores = torch.linspace(-2.5, 2.5, 11, dtype=torch.float64, requires_grad=True)
     for d in (2, 13):
-        assert torch.autograd.gradcheck(lambda g, d=d: norms_of_scores(g, d, kernel), scores, rtol=1e-5)
+        assert torch.autograd.gradcheck(lambda g, d=d: NormsOfScores.apply(g, d, kernel), scores, rtol=1e-5)
 
 
 def gram_errors(x, norms, readout, seed, n_blocks=6_000):

@@ -110,7 +110,11 @@ class GraphField(Distribution):
         bits = jax.random.bits(key, (*batch, 4), jnp.uint32)
         values = jnp.broadcast_to(self.values, (*batch, self.values.shape[-1]))
         shapes = (jax.ShapeDtypeStruct((*batch, self.field.n_nodes), float),)
-        return _on_host(partial(_drawn, self.field), shapes, bits, jax.lax.stop_gradient(values))[0]
+
+        def draw(own_bits: np.ndarray, own: np.ndarray) -> tuple[np.ndarray]:
+            return (self.field.sample(own, np.random.default_rng(own_bits))[0],)
+
+        return _on_host(draw, shapes, bits, jax.lax.stop_gradient(values))[0]
 
 
 @lru_cache(maxsize=16)
@@ -122,7 +126,7 @@ def _field(graph: Graph, kernel: Kernel, free: tuple[str, ...]) -> SparseField:
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _log_density(field: SparseField, x: Any, values: Any) -> Any:
     """The log density of fields of shape (..., N) and values of shape (..., p), the same batch."""
-    return _on_host(partial(_density, field), (_like(x[..., 0]),), x, values)[0]
+    return _on_host(lambda *given: (field.log_density(*given),), (_like(x[..., 0]),), x, values)[0]
 
 
 def _forward(field: SparseField, x: Any, values: Any) -> tuple[Any, Any]:
@@ -136,14 +140,6 @@ def _backward(field: SparseField, gradients: Any, slope: Any) -> tuple[Any, ...]
 
 
 _log_density.defvjp(_forward, _backward)
-
-
-def _density(field: SparseField, x: np.ndarray, values: np.ndarray) -> tuple[float]:
-    return (field.log_density(x, values),)
-
-
-def _drawn(field: SparseField, bits: np.ndarray, values: np.ndarray) -> tuple[np.ndarray]:
-    return (field.sample(values, np.random.default_rng(bits))[0],)
 
 
 def _on_host(function: Callable[..., tuple[Any, ...]], shapes: Any, *arguments: Any) -> Any:

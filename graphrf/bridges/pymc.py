@@ -30,13 +30,17 @@ except ModuleNotFoundError as error:
 __all__ = ["GraphField"]
 
 
-class _Density(Op):
-    """The log density at one field x and its values (`SparseField.names`)."""
+class _OfField(Op):
+    """A function of one field x and its values (`SparseField.names`)."""
 
     __props__ = ("field",)
 
     def __init__(self, field: SparseField) -> None:
         self.field = field
+
+
+class _Density(_OfField):
+    """The log density."""
 
     def make_node(self, x: Any, values: Any) -> Apply:
         return Apply(self, _vectors(x, values), [pt.scalar(dtype="float64")])
@@ -51,13 +55,8 @@ class _Density(Op):
         return [slopes[0] * gradient for gradient in _Gradients(self.field)(*inputs)]
 
 
-class _Gradients(Op):
+class _Gradients(_OfField):
     """The gradients of the log density in x and in the values; their own derivatives are not there."""
-
-    __props__ = ("field",)
-
-    def __init__(self, field: SparseField) -> None:
-        self.field = field
 
     def make_node(self, x: Any, values: Any) -> Apply:
         return Apply(self, _vectors(x, values), [pt.vector(dtype="float64"), pt.vector(dtype="float64")])

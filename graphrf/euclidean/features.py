@@ -37,7 +37,7 @@ class FourierFeatures(FeatureMap):
     n_frequencies : int
         m. Paired features have 2 m columns, all cosines first; phased ones m.
     kernel, directions, norms
-        The distribution of the frequencies, as for `draw_frequencies`.
+        The distribution of the frequencies, as for `draw_frequencies`. `fit` refuses invalid settings.
     readout : {"paired", "phased"}
     lengthscale : float or array_like, shape (d,)
         l > 0; one for all coordinates, or one for each.
@@ -55,11 +55,6 @@ class FourierFeatures(FeatureMap):
     phases_ : ndarray, shape (m,)
         b, phased features only.
     seed_, n_features_in_ : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid.
 
     Examples
     --------
@@ -155,7 +150,7 @@ class LaplaceFeatures(FeatureMap):
     antithetic : bool
         Add -w for each w, the second frequency with the least variance.
     directions, norms, lengthscale, seed, n_threads
-        See `FourierFeatures`, also for the attributes, the errors and the cost.
+        See `FourierFeatures`, also for the attributes and the cost.
 
     Examples
     --------

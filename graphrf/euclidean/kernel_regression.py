@@ -31,6 +31,15 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     With features, only the sums s_c are stored, so data may come in batches (`partial_fit`) and a prediction does
     not depend on the number of training points.
 
+    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
+    from all data, where positive features underflow, the probabilities are the classes' shares of the training
+    points. If all values of the exact kernel underflow, the nearest training points share the weight: the limit of
+    the Gaussian kernel.
+
+    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
+    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
+    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
+
     Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis"; with random
     features Reid et al. 2023, "Simplex random features", Sec. 5.3.
 
@@ -64,17 +73,6 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         In `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
         kernel or a lengthscale, if shapes do not match, if an entry or a feature is not finite, or if a later
         batch has an unknown label.
-
-    Notes
-    -----
-    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
-    from all data, where positive features underflow, the probabilities are the classes' shares of the training
-    points. If all values of the exact kernel underflow, the nearest training points share the weight: the limit of
-    the Gaussian kernel.
-
-    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
-    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
-    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
 
     Examples
     --------

@@ -43,12 +43,7 @@ class QuadratureFeatures(FeatureMap):
     weights_ : ndarray, shape (m,)
         a.
     kernel_, lengthscale_, n_features_in_
-        As of `FourierFeatures`; d is at most 4.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid or there are more than 4 columns.
+        As of `FourierFeatures`; `fit` refuses more than 4 columns.
 
     Warns
     -----

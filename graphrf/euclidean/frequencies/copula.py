@@ -131,7 +131,8 @@ def learn_copula(
     time, n_samples N^2 numbers.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34 and 35. The
-    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only.
+    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only. TypeError or
+    ValueError if an argument is not as below.
 
     Parameters
     ----------
@@ -149,11 +150,6 @@ def learn_copula(
     n_samples : int
         Blocks drawn at each step; more make the gradient less noisy.
     seed : int, optional
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
 
     Examples
     --------

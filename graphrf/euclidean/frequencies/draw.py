@@ -76,6 +76,14 @@ def draw_frequencies(
     halton, sobol    scrambled low-discrepancy points, whole frequencies O(d^2)
     ===============  ==================================================  =============================
 
+    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
+    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
+    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
+    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
+    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
+
+    Time O(m d^2) for the rotations; memory m d numbers, or m for HD forms.
+
     Source: Yu et al. 2016, "Orthogonal random features"; Reid et al. 2023, "Simplex random features", Eqs 8, 9, 17
     and App. B.2; Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. G.
 
@@ -102,16 +110,6 @@ def draw_frequencies(
     ------
     TypeError, ValueError
         If an argument is invalid, n is odd with `antithetic`, or `norms` cannot be combined with `directions`.
-
-    Notes
-    -----
-    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
-    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
-    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
-    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
-    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
-
-    Time O(m d^2) for the rotations; memory m d numbers, or m for HD forms.
 
     Examples
     --------

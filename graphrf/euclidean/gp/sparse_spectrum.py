@@ -29,7 +29,9 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     variance maximise the marginal likelihood; with `frequencies="trained"` so does W.
 
     With fewer frequencies than the kernel needs over the range of X, features repeat and standard deviations
-    become too small away from the data. Compare with twice as many frequencies.
+    become too small away from the data. Compare with twice as many frequencies. An evaluation of the likelihood
+    with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of rows, for n >= 2m; with fewer rows
+    O(n^2 m + n^3) and O(n m). On another number of torch's threads the result is the same up to rounding.
 
     Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
     "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
@@ -42,9 +44,9 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         Distribution and coupling of the frequencies, as for `draw_frequencies`; "halton" and "sobol" need
         norms=None.
     frequencies : {"fixed", "trained"}
-        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained": W maximises the
-        likelihood too, as in the paper: a model with m d more parameters, which fits better with few frequencies
-        and overfits with many (standard deviations become too small).
+        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained", as in the paper: m d
+        more parameters, which fit better with few frequencies and overfit with many (standard deviations become
+        too small).
     lengthscale : {"ard", "shared"}, float or array_like of shape (d,)
         One trained for each coordinate, one trained for all, or fixed.
     output_scale, noise : float, optional
@@ -53,12 +55,12 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         The constant c is a generalised least-squares estimate for each output, profiled out in training and
         treated as known afterwards: standard deviations exclude its uncertainty.
     n_starts : int
-        Number of optimisations; the best is kept. The first starts at the best point of a grid, the others at
+        Optimisations, of which the best is kept. The first starts at the best point of a grid, the others at
         random multiples of its lengthscales, with new frequencies if these are trained.
     max_iterations : int
-        Maximum number of L-BFGS iterations per ascent; training frequencies takes a second ascent.
+        Of L-BFGS, per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
-        Seed of frequencies and starting points; None draws one, which `seed_` records.
+        Of frequencies and starting points; None draws one, which `seed_` records.
 
     Attributes
     ----------
@@ -74,12 +76,6 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     converged_ : bool
         True if the optimiser reached its tolerance.
     seed_, n_features_in_ : int
-
-    Notes
-    -----
-    An evaluation of the likelihood with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of
-    rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). torch, float64; on another number of
-    torch's threads the result is the same up to rounding.
 
     Examples
     --------

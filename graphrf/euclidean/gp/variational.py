@@ -56,9 +56,9 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     lengthscale, output_scale, noise, mean, seed : optional
         See `SparseSpectrumGPRegressor`. The kernel is Gaussian.
     n_starts : int
-        Number of optimisations, each with its own frequencies and anchors; the best is kept.
+        Optimisations, each with its own frequencies and anchors, of which the best is kept.
     max_iterations : int
-        Maximum number of L-BFGS iterations per ascent: of the likelihood with fixed frequencies, then the bound.
+        Of L-BFGS, per ascent: of the likelihood with fixed frequencies, then the bound.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.euclidean.frequencies.draw import Frequencies
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
+from graphrf.euclidean.tensors import finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
 """Bytes of the projections of a block of rows, which should fit into a core's cache."""
@@ -90,11 +90,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             import torch
 
             tensor = finite_tensor("X", X, self.n_features_in_)
-            self._check_lengthscale(str(tensor.dtype), finfo(tensor))
+            self._check_lengthscale(tensor, torch.finfo(tensor.dtype))
             scale = torch.as_tensor(self.lengthscale_, dtype=tensor.dtype, device=tensor.device)
             return self._tensor(tensor / scale)
         x = validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False)
-        self._check_lengthscale(str(x.dtype), finfo(x))
+        self._check_lengthscale(x, np.finfo(x.dtype))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
         lengthscale = self.lengthscale_.astype(x.dtype)
 
@@ -104,11 +104,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         in_blocks(write, x, out, thread_count(self.n_threads))
         return out
 
-    def _check_lengthscale(self, dtype: str, info: Any) -> None:
+    def _check_lengthscale(self, x: Any, limits: Any) -> None:
         """Refuse a lengthscale that vanishes or overflows in the precision of the points."""
-        if self.lengthscale_.min() < info.tiny or self.lengthscale_.max() > info.max:
+        if self.lengthscale_.min() < limits.tiny or self.lengthscale_.max() > limits.max:
             raise checks.value_error(
-                "lengthscale", f"{self.lengthscale_} is out of the range of {dtype}; pass float64 points"
+                "lengthscale", f"{self.lengthscale_} is out of the range of {x.dtype}; pass float64 points"
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -211,7 +211,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         blocks = zip(self._blocks(x), self._blocks(codes), strict=True)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = sum(self._indicators(part).T @ self._features(block) for block, part in blocks)
-            total = _dense(sums) + getattr(self, "class_sums_", 0.0)
+            dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+            total = dense + getattr(self, "class_sums_", 0.0)
         self.class_sums_ = checks.finite("sums of features.transform(X)", total)
 
     def _mass(self, x: np.ndarray) -> np.ndarray:
@@ -248,10 +249,6 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self.features, "__sklearn_tags__"):
             tags.non_deterministic = get_tags(self.features).non_deterministic
         return tags
-
-
-def _dense(matrix: Any) -> np.ndarray:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

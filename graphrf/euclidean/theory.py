@@ -169,9 +169,7 @@ def laplace_mse(
     d = a.shape[-1]
     scale = lengthscales(lengthscale, d)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
-    pairs = _block_pairs(
-        "n_frequencies", n_frequencies, d, norms, 2 if checks.flag("antithetic", antithetic) else 1
-    )
+    pairs = _block_pairs(n_frequencies, d, norms, 2 if checks.flag("antithetic", antithetic) else 1)
     v = np.linalg.norm((a + b) / scale, axis=-1)
     log_scale = 2 * v * v - 2 * np.sum((a / scale) ** 2, axis=-1) - 2 * np.sum((b / scale) ** 2, axis=-1)
     relative = np.array([_laplace_variance(value, d, cosine, pairs, antithetic) for value in v.ravel()])
@@ -228,7 +226,7 @@ def fourier_mse(
     d = checks.integer("dimension", dimension, low=1)
     chosen = stationary_kernel(kernel)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
-    pairs = _block_pairs("n_frequencies", n_frequencies, d, norms, 1)
+    pairs = _block_pairs(n_frequencies, d, norms, 1)
     extra = 0.5 / n_frequencies if checks.choice("readout", readout, ("paired", "phased")) == "phased" else 0.0
     values = [_fourier_variance(value, d, cosine, pairs, chosen) for value in z.ravel()]
     return np.reshape(values, z.shape) + extra
@@ -237,11 +235,11 @@ def fourier_mse(
 _Pairs = tuple[int, dict[str, int]]
 
 
-def _block_pairs(name: str, n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
+def _block_pairs(n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
     """Number of frequencies without negatives, and of ordered pairs within blocks by coupling of norms."""
-    m = checks.integer(name, n_frequencies, low=1)
+    m = checks.integer("n_frequencies", n_frequencies, low=1)
     if m % copies:
-        raise checks.value_error(name, f"must be even with `antithetic`, got {m}")
+        raise checks.value_error("n_frequencies", f"must be even with `antithetic`, got {m}")
     m //= copies
     norms = checks.choice("norms", norms, NORMS)
     count = {"independent": 0, "opposite": 0, "equal": 0}

@@ -18,16 +18,6 @@ def factor(order, seed=0):
     return cholesky_factor(theta, order).numpy()
 
 
-def test_any_real_theta_gives_a_correlation_matrix():
-    lower = factor(5)
-    np.testing.assert_array_equal(lower, np.tril(lower))
-    correlation = GaussianCopula(lower).correlation
-    np.testing.assert_allclose(np.diag(correlation), 1, atol=1e-15)
-    assert np.linalg.eigvalsh(correlation)[0] > 0
-    theta = -30 * torch.ones(1, dtype=torch.float64)
-    assert GaussianCopula(cholesky_factor(theta, 2).numpy()).correlation[0, 1] == pytest.approx(-0.9994, abs=1e-4)
-
-
 def test_uniforms_have_uniform_marginals_and_the_copulas_correlation():
     copula = GaussianCopula(factor(4))
     u = copula.uniforms(20_000, 4, np.random.default_rng(3))

@@ -134,7 +134,7 @@ class PerformerAttention(nn.Module):
         Of `draw_frequencies`. "iid" as in Performers; "pm", one norm per block of d, which raises the variance
         of the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
     antithetic : bool
-        Half of the frequencies are the negatives of the other half; m must be even.
+        Half of the frequencies are the negatives of the other half; ValueError for an odd m.
     redraw_every : int, optional
         Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
         under `torch.utils.checkpoint` counts as a pass and may redraw within one step: use None then, and call
@@ -150,11 +150,6 @@ class PerformerAttention(nn.Module):
     n_draws : int
         Number of draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last
         draw, so a loaded module continues like the saved one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If settings are out of range, or m is odd with `antithetic`.
 
     Examples
     --------

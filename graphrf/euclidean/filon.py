@@ -133,18 +133,13 @@ def filon_kernel(
     t : array_like of float
         Differences x - x'.
     n_nodes : int
-        Nodes on the interval, an odd number of at least 3.
+        Nodes on the interval, an odd number of at least 3; ValueError for others.
     kernel : str or StationaryKernel
         "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float
         l > 0, in the units of `t`.
     max_frequency : float, optional
         End of the interval, in units of 1/l. Default: the frequency that |w| exceeds with probability 1e-4.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the kind or in the range above.
 
     Warns
     -----

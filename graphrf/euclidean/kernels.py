@@ -73,7 +73,7 @@ class StationaryKernel:
         return (1 + a + a * a / 3) * np.exp(-a)
 
     def gram(self, x: Any, y: Any = None, *, lengthscale: Any = 1.0) -> np.ndarray:
-        """The exact kernel matrix of two sets of points, shape (n, m), float64: O(n m d) time.
+        """The exact kernel matrix of two sets of finite points, shape (n, m), float64: O(n m d) time.
 
         Parameters
         ----------
@@ -81,11 +81,6 @@ class StationaryKernel:
         y : array_like, shape (m, d), optional
             Default: `x`.
         lengthscale : float or array_like of shape (d,)
-
-        Raises
-        ------
-        ValueError
-            If shapes do not match, or an entry is not finite.
 
         Examples
         --------

@@ -100,8 +100,8 @@ class FourierModule(_RandomFeatures):
               \phi(x) = \sqrt{\frac 2 m} \cos(W x / l + b).
 
     Features have the module's dtype: torch's default at construction; `.double()`, `.to(device)` as usual. Points
-    of a narrower type are widened, and computations use at least float32, also under autocast. Cost: O(n m d) time
-    for n points. Source: that of `FourierFeatures`.
+    of a narrower type are widened, those of a wider one or of another dimension refused; computations use at least
+    float32, also under autocast. Cost: O(n m d) time for n points. Source: that of `FourierFeatures`.
 
     Parameters
     ----------
@@ -121,11 +121,6 @@ class FourierModule(_RandomFeatures):
         W, at lengthscale 1: a dense matrix, even for structured directions.
     phases : Tensor, shape (m,), or None
         A buffer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If settings are out of range, or x has another dimension or a wider dtype.
 
     Examples
     --------
@@ -186,7 +181,7 @@ class LaplaceModule(_RandomFeatures):
     n_frequencies, directions, norms, antithetic : optional
         As for `LaplaceFeatures`.
     dimension, lengthscale, train_frequencies, seed
-        See `FourierModule`, also for the attributes, the errors, the cost and the dtype.
+        See `FourierModule`, also for the attributes, the cost and the dtype.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     Parameters
     ----------
     dimension : int
-        d, of the inputs.
+        d, of the inputs; ValueError for others.
     n_frequencies : int
         m; there are 2m features.
     kernel, directions, norms, seed : optional
@@ -65,11 +65,6 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     ----------
     frequencies : Tensor, shape (*batch_shape, m, d)
         At lengthscale 1; a buffer, in `state_dict`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For settings out of range, or inputs of another dimension.
 
     Examples
     --------

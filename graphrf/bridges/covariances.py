@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 
@@ -14,24 +13,6 @@ from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.areal import IntrinsicPrecision
 from graphrf.operators.sparse.cholesky import SparseCholesky
-
-
-class FieldCovariance(Protocol):
-    """K of one kernel."""
-
-    log_determinant: float
-
-    def solve(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x."""
-        ...
-
-    def slopes(self, x: np.ndarray, solved: np.ndarray, name: str) -> tuple[float, float]:
-        """The derivatives of log |K| and x^T K^-1 x in a hyperparameter, with `solved` = K^-1 x."""
-        ...
-
-    def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Independent columns with the covariance K, shape (N, n)."""
-        ...
 
 
 class Powers:
@@ -67,14 +48,17 @@ class PowerCovariance:
         return self._raised(self._power, x)
 
     def slopes(self, x: np.ndarray, solved: np.ndarray, name: str) -> tuple[float, float]:
-        """The derivatives of log |K| and x^T K^-1 x: B commutes with its own where q > 1, as m is 1 there."""
+        """The derivatives of log |K| and x^T K^-1 x in a hyperparameter, with `solved` = K^-1 x.
+
+        B commutes with its own derivatives where q > 1, as m is 1 there.
+        """
         da, db = _coefficient_slopes(self._kernel, name)
         own, rest = self._traces
         quadratic = x @ self._times(da, db, self._raised(self._power - 1, x))
         return -self._power * (da * own + db * rest), self._power * float(quadratic)
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Columns: q / 2 solves, the last of which is half of one for an odd q."""
+        """Independent columns, shape (N, n): q / 2 solves, the last of which is half of one for an odd q."""
         columns = rng.standard_normal((self._pencil.diagonal.size, n))
         if self._power % 2:
             columns = self._factor.root(columns)
@@ -177,3 +161,6 @@ class MixedCovariance:
     @cached_property
     def _trace(self) -> float:
         return self._shared.pencil.traces(self._factor)[0]
+
+
+FieldCovariance = PowerCovariance | MixedCovariance

@@ -28,6 +28,10 @@ class SparseField:
               \partial_\theta \log p = -\tfrac12 \mathrm{tr}(K^{-1} \partial K)
               - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f
 
+    A density takes a sparse factorisation, gradients a selected inversion, which takes as long. The last factor is
+    kept. Where hyperparameters are out of range, or a matrix is singular to rounding, the density is 0 (the first
+    time with a warning). Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.4.
+
     Examples
     --------
     >>> import networkx as nx, numpy as np, graphrf as grf
@@ -55,16 +59,8 @@ class SparseField:
 
     Raises
     ------
-    TypeError, ValueError
-        If the graph is directed, or the kernel has no such density.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    Time: a sparse factorisation for a density, and a selected inversion, which takes as long, for gradients. The
-    last factor is kept. Where hyperparameters are out of range, or a matrix is singular to rounding, the density
-    is 0 (the first time with a warning). Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.4.
+    TypeError, ValueError, FactorTooLargeError
+        If the graph is directed, the kernel has no such density, or there is no room for the factor.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, free: Sequence[str] | None = None) -> None:

@@ -72,7 +72,18 @@ class MaternSeriesKernel(BaseGeometricKernel):
               \text{ for } \nu = \infty.
 
     It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results; that keeps at most
-    1,000 of the eigenpairs by default.
+    1,000 of the eigenpairs by default. `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch
+    tensors; results have their type, and first derivatives in both parameters where the tensors ask for gradients,
+    as `GPyTorchGeometricKernel(kernel)` needs. X are node positions, shape (n,) or (n, 1), integers or integral
+    floats below 2^24.
+
+    Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
+    the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
+    as many again for each parameter with a gradient. g_bar is exact on graphs of at most 1,000 nodes; above it is
+    estimated by stochastic Lanczos quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
+
+    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
+    GeometricKernels Package".
 
     Examples
     --------
@@ -92,21 +103,6 @@ class MaternSeriesKernel(BaseGeometricKernel):
         Whether K is divided by its mean variance; if not, it is N g(L), as there.
     seed : int in [0, 2^63), optional
         Seed of the estimate of g_bar on graphs above 1,000 nodes; None draws one, which `seed` records.
-
-    Notes
-    -----
-    `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch tensors; results have their type,
-    and first derivatives in both parameters where the tensors ask for gradients, as
-    `GPyTorchGeometricKernel(kernel)` needs. X are node positions, shape (n,) or (n, 1), integers or integral
-    floats below 2^24.
-
-    Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
-    the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
-    as many again for each parameter with a gradient. g_bar is exact on graphs of at most 1,000 nodes; above it is
-    estimated by stochastic Lanczos quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
-
-    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
-    GeometricKernels Package".
     """
 
     def __init__(
@@ -227,10 +223,9 @@ class MaternSeriesKernel(BaseGeometricKernel):
 class SeriesFeatureMap(FeatureMap):
     """Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
 
-    Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), so that
-    features features^T is K[X, X], normalised or not by `normalize` (None: as the kernel is). Cost: n times the
-    products that K takes, and n N numbers. For draws at all nodes of a large graph `graphrf.apply_root` needs one
-    column and no matrix.
+    Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), normalised
+    or not by `normalize` (None: as the kernel is). Cost: n times the products that K takes, and n N numbers. For
+    draws at all nodes of a large graph `graphrf.apply_root` needs one column and no matrix.
     """
 
     def __init__(self, kernel: MaternSeriesKernel) -> None:

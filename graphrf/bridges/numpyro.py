@@ -27,9 +27,13 @@ __all__ = ["GraphField"]
 
 
 class GraphField(Distribution):
-    r"""A field on the nodes of a graph as a distribution of NumPyro.
+    r"""A field on the nodes of a graph as a distribution of NumPyro ([guide](../bridges.md#numpyro)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
+
+    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
+    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
+    out of range the density is 0, with a warning the first time.
 
     Examples
     --------
@@ -44,7 +48,7 @@ class GraphField(Distribution):
     Parameters
     ----------
     graph, kernel
-        As in `SparseField`; f is the sum of both parts of `BYM2`.
+        As in `SparseField`, also for the errors; f is the sum of both parts of `BYM2`.
     sd : number or array
         sigma > 0, which multiplies fields as they are defined by the kernel.
     validate_args : bool, optional
@@ -57,15 +61,6 @@ class GraphField(Distribution):
     ------
     RuntimeError
         Where JAX has float32 alone: `numpyro.enable_x64()`.
-    TypeError, ValueError, FactorTooLargeError
-        If the kernel has no density by a sparse factor or there is no room for it, and for unknown
-        hyperparameters.
-
-    Notes
-    -----
-    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
-    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
-    out of range the density is 0, with a warning the first time.
     """
 
     support = constraints.real_vector
@@ -115,7 +110,11 @@ class GraphField(Distribution):
         bits = jax.random.bits(key, (*batch, 4), jnp.uint32)
         values = jnp.broadcast_to(self.values, (*batch, self.values.shape[-1]))
         shapes = (jax.ShapeDtypeStruct((*batch, self.field.n_nodes), float),)
-        return _on_host(partial(_drawn, self.field), shapes, bits, jax.lax.stop_gradient(values))[0]
+
+        def draw(own_bits: np.ndarray, own: np.ndarray) -> tuple[np.ndarray]:
+            return (self.field.sample(own, np.random.default_rng(own_bits))[0],)
+
+        return _on_host(draw, shapes, bits, jax.lax.stop_gradient(values))[0]
 
 
 @lru_cache(maxsize=16)
@@ -127,7 +126,7 @@ def _field(graph: Graph, kernel: Kernel, free: tuple[str, ...]) -> SparseField:
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _log_density(field: SparseField, x: Any, values: Any) -> Any:
     """The log density of fields of shape (..., N) and values of shape (..., p), the same batch."""
-    return _on_host(partial(_density, field), (_like(x[..., 0]),), x, values)[0]
+    return _on_host(lambda *given: (field.log_density(*given),), (_like(x[..., 0]),), x, values)[0]
 
 
 def _forward(field: SparseField, x: Any, values: Any) -> tuple[Any, Any]:
@@ -141,14 +140,6 @@ def _backward(field: SparseField, gradients: Any, slope: Any) -> tuple[Any, ...]
 
 
 _log_density.defvjp(_forward, _backward)
-
-
-def _density(field: SparseField, x: np.ndarray, values: np.ndarray) -> tuple[float]:
-    return (field.log_density(x, values),)
-
-
-def _drawn(field: SparseField, bits: np.ndarray, values: np.ndarray) -> tuple[np.ndarray]:
-    return (field.sample(values, np.random.default_rng(bits))[0],)
 
 
 def _on_host(function: Callable[..., tuple[Any, ...]], shapes: Any, *arguments: Any) -> Any:

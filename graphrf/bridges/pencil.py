@@ -13,7 +13,6 @@ class Pencil:
     """The matrices a diag(m) + b M with positive a and b, with one order of elimination.
 
     `diagonal` is m > 0, `matrix` M, symmetric and positive semidefinite; FactorTooLargeError if there is no room.
-    A factorisation takes `elimination.operations` multiply-adds, and selected inversion about as many.
 
     Examples
     --------

@@ -30,13 +30,17 @@ except ModuleNotFoundError as error:
 __all__ = ["GraphField"]
 
 
-class _Density(Op):
-    """The log density at one field x and its values (`SparseField.names`)."""
+class _OfField(Op):
+    """A function of one field x and its values (`SparseField.names`)."""
 
     __props__ = ("field",)
 
     def __init__(self, field: SparseField) -> None:
         self.field = field
+
+
+class _Density(_OfField):
+    """The log density."""
 
     def make_node(self, x: Any, values: Any) -> Apply:
         return Apply(self, _vectors(x, values), [pt.scalar(dtype="float64")])
@@ -51,13 +55,8 @@ class _Density(Op):
         return [slopes[0] * gradient for gradient in _Gradients(self.field)(*inputs)]
 
 
-class _Gradients(Op):
+class _Gradients(_OfField):
     """The gradients of the log density in x and in the values; their own derivatives are not there."""
-
-    __props__ = ("field",)
-
-    def __init__(self, field: SparseField) -> None:
-        self.field = field
 
     def make_node(self, x: Any, values: Any) -> Apply:
         return Apply(self, _vectors(x, values), [pt.vector(dtype="float64"), pt.vector(dtype="float64")])
@@ -121,9 +120,13 @@ def _zero(op: _GraphFieldVariable, rv: Any, *_: Any) -> Any:
 
 
 class GraphField(Continuous):
-    r"""A field on the nodes of a graph as a random variable of a PyMC model.
+    r"""A field on the nodes of a graph as a random variable of a PyMC model ([guide](../bridges.md#pymc)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
+
+    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
+    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
+    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
 
     Examples
     --------
@@ -141,27 +144,16 @@ class GraphField(Continuous):
     ----------
     name : str
     graph, kernel
-        As in `SparseField`; f is the sum of both parts of `BYM2`.
+        As in `SparseField`, also for the errors; f is the sum of both parts of `BYM2`.
     sd : number or variable
         sigma > 0, which multiplies fields as they are defined by the kernel.
     dims : str or sequence of str, optional
-        The last has N entries. If the model has no such coordinate, it has the names of the nodes.
+        The last has N entries. If the model has no such coordinate, it has the names of the nodes; ValueError for
+        another length or order.
     **hyperparameters : number or variable
         The kernel's lengthscale, mixing or dependence; default those of `kernel`.
     shape, size, initval, observed, ... : optional
         As in all distributions of PyMC. Further axes to the left are independent fields.
-
-    Raises
-    ------
-    TypeError, ValueError, FactorTooLargeError
-        If the kernel has no density by a sparse factor or there is no room for it, for unknown hyperparameters,
-        and for a shape or a coordinate that is not that of the nodes, in their order.
-
-    Notes
-    -----
-    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
-    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
-    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
     """
 
     rv_type = _GraphFieldVariable

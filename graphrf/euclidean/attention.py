@@ -16,9 +16,16 @@ from graphrf.euclidean.linear_attention import linear_attention
 
 
 def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
-    r"""Positive random features of the softmax kernel exp(q . k).
+    r"""Positive random features of the softmax kernel exp(q . k), shape (..., m).
 
     .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2), \qquad E[\phi(q) \cdot \phi(k)] = \exp(q \cdot k).
+
+    They are in the dtype of `x`, float32 if that is narrower. For long vectors the exponentials overflow
+    (`PerformerAttention` works with their logarithms instead), and many frequencies are needed: the variance of
+    the estimate grows as exp(|q + k|^2). Cost: O(n m d) for n points.
+
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Eq. 7; Reid et al. 2024,
+    "Variance-reducing couplings for random features", App. B.3.
 
     Parameters
     ----------
@@ -27,24 +34,10 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     frequencies : Tensor, shape (m, d)
         Standard normal rows, coupled in any way: `draw_frequencies(m, d).matrix` as a tensor.
 
-    Returns
-    -------
-    Tensor, shape (..., m)
-        Positive, in the dtype of `x`, float32 if that is narrower. For long vectors the exponentials overflow;
-        `PerformerAttention` works with their logarithms instead.
-
     Raises
     ------
     TypeError, ValueError
         If an argument is not a floating-point tensor or the dimensions do not match. NaN is not checked.
-
-    Notes
-    -----
-    Cost: O(n m d) for n points. The variance of the estimate grows as exp(|q + k|^2): long vectors need many
-    frequencies.
-
-    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Eq. 7; Reid et al. 2024,
-    "Variance-reducing couplings for random features", App. B.3.
 
     Examples
     --------
@@ -57,8 +50,7 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     True
     """
     dimension = _check_frequencies(frequencies).shape[1]
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise checks.type_error("x", f"must be a floating-point tensor, got {checks.describe(x)}")
+    _check_floating("x", x)
     if x.ndim == 0 or x.shape[-1] != dimension:
         raise checks.value_error("x", f"must have shape (..., {dimension}), got {tuple(x.shape)}")
     with torch.autocast(x.device.type, enabled=False):
@@ -75,11 +67,12 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""The matrix of attention weights that `PerformerAttention` uses without forming it.
+    r"""The matrix of attention weights that `PerformerAttention` uses without forming it, shape (..., L, S).
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
-    For inspection and tests, since the cost is quadratic.
+    For inspection and tests: time and memory are O(L S m). Rows sum to 1, or are zero if all keys of a query are
+    masked. Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3.3.
 
     Parameters
     ----------
@@ -87,23 +80,7 @@ def attention_weights(
     key : Tensor, shape (..., S, d)
     frequencies : Tensor, shape (m, d)
     attn_mask, is_causal, scale : optional
-        See `PerformerAttention.forward`.
-
-    Returns
-    -------
-    Tensor, shape (..., L, S)
-        Rows sum to 1, or are zero if all keys of a query are masked. In the dtype of `query`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See `PerformerAttention.forward`.
-
-    Notes
-    -----
-    Cost: time and memory O(L S m).
-
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3.3.
+        See `PerformerAttention.forward`, also for the errors.
 
     Examples
     --------
@@ -135,7 +112,15 @@ class PerformerAttention(nn.Module):
 
     with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean of phi(q) .
     phi(k) is exp(scale q . k). It is called like `torch.nn.functional.scaled_dot_product_attention`. All heads
-    share the frequencies.
+    share the frequencies. The weights are positive and sum to 1, but they are ratios of unbiased estimates, so
+    that their error is of order m^(-1/2) and their bias of order 1/m; both grow like exp(|q + k|^2).
+
+    Cost: time O((L + S) m (d + d_v)), memory O((L + S) m); causal: as for `linear_attention`. Types narrower than
+    float32 are widened to it, under autocast too; the result has the dtype of `query`.
+
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al. 2024,
+    "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al. 2023, "Simplex random
+    features", Sec. 5.4.
 
     Parameters
     ----------
@@ -149,7 +134,7 @@ class PerformerAttention(nn.Module):
         Of `draw_frequencies`. "iid" as in Performers; "pm", one norm per block of d, which raises the variance
         of the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
     antithetic : bool
-        Half of the frequencies are the negatives of the other half; m must be even.
+        Half of the frequencies are the negatives of the other half; ValueError for an odd m.
     redraw_every : int, optional
         Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
         under `torch.utils.checkpoint` counts as a pass and may redraw within one step: use None then, and call
@@ -166,23 +151,6 @@ class PerformerAttention(nn.Module):
         Number of draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last
         draw, so a loaded module continues like the saved one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If settings are out of range, or m is odd with `antithetic`.
-
-    Notes
-    -----
-    Cost: time O((L + S) m (d + d_v)), memory O((L + S) m). Causal: `linear_attention` gives both. The weights are
-    positive and sum to 1, but they are ratios of unbiased estimates, so that their error is of order m^(-1/2) and
-    their bias of order 1/m. Both grow like exp(|q + k|^2).
-
-    Types narrower than float32 are widened to it, under autocast too; the result has the dtype of `query`.
-
-    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al. 2023, "Simplex random
-    features", Sec. 5.4.
-
     Examples
     --------
     >>> import torch
@@ -196,7 +164,6 @@ class PerformerAttention(nn.Module):
     antithetic: bool
     directions: str
     norms: str | NormCoupling | None
-
     frequencies: Tensor
 
     def __init__(
@@ -255,7 +222,7 @@ class PerformerAttention(nn.Module):
         *,
         scale: float | None = None,
     ) -> Tensor:
-        """Attend.
+        """Attend: o, shape (..., L, d_v), zero for queries without a key.
 
         Parameters
         ----------
@@ -272,11 +239,6 @@ class PerformerAttention(nn.Module):
             Query i sees the keys 0 to i.
         scale : float, optional
             Positive; d^(-1/2) if left out.
-
-        Returns
-        -------
-        Tensor, shape (..., L, d_v)
-            Zero for queries without a key.
 
         Raises
         ------
@@ -367,9 +329,13 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
     return 1 / math.sqrt(dimension) if scale is None else checks.number("scale", scale, low=0, include_low=False)
 
 
-def _check_points(name: str, x: Any, dimension: int | None) -> None:
+def _check_floating(name: str, x: Any) -> None:
     if not isinstance(x, Tensor) or not x.is_floating_point():
         raise checks.type_error(name, f"must be a floating-point tensor, got {checks.describe(x)}")
+
+
+def _check_points(name: str, x: Any, dimension: int | None) -> None:
+    _check_floating(name, x)
     if x.ndim < 2 or (dimension is not None and x.shape[-1] != dimension) or 0 in x.shape:
         wanted = "d_v" if dimension is None else dimension
         raise checks.value_error(
@@ -385,11 +351,8 @@ def _check_leading(**tensors: Tensor) -> None:
         raise ValueError(f"leading dimensions must broadcast, got {shapes}") from None
 
 
-def _check_frequencies(frequencies: Any) -> Tensor:
-    if not isinstance(frequencies, Tensor) or not frequencies.is_floating_point():
-        raise checks.type_error(
-            "frequencies", f"must be a floating-point tensor, got {checks.describe(frequencies)}"
-        )
+def _check_frequencies(frequencies: Tensor) -> Tensor:
+    _check_floating("frequencies", frequencies)
     if frequencies.ndim != 2 or 0 in frequencies.shape:
         raise checks.value_error("frequencies", f"must have shape (m, d), got {tuple(frequencies.shape)}")
     return frequencies

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
-from graphrf.euclidean.tensors import finfo, finite_tensor, is_tensor
+from graphrf.euclidean.frequencies.draw import Frequencies
+from graphrf.euclidean.kernels import StationaryKernel
+from graphrf.euclidean.tensors import finite_tensor, is_tensor
 
 _BLOCK_BYTES = 1 << 20
 """Bytes of the projections of a block of rows, which should fit into a core's cache."""
@@ -25,8 +27,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     A subclass draws frequencies in `_prepare`, and computes features in `_write` (numpy) and `_tensor` (torch).
     """
 
+    n_threads: int | None
     n_features_in_: int
+    kernel_: StationaryKernel
     lengthscale_: np.ndarray
+    frequencies_: Frequencies
 
     @abstractmethod
     def _prepare(self, dimension: int) -> None:
@@ -45,16 +50,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int: ...
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw the features for points with as many columns as `X`; its values are not used.
+        """Draw the features for points with as many columns as `X`; its values and `y` are not used.
 
         Parameters
         ----------
         X : array_like or torch.Tensor, shape (n, d)
         y : ignored
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -71,17 +72,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of points.
+        """Features of points, shape (..., D).
 
         Parameters
         ----------
         X : array_like, shape (n, d), or torch.Tensor, shape (..., d)
-            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype).
-
-        Returns
-        -------
-        ndarray, shape (n, D), or torch.Tensor, shape (..., D)
-            Same type and dtype as `X`; tensors stay on their device and carry gradients.
+            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype). Features
+            are of the same type and dtype; tensors stay on their device and carry gradients.
 
         Raises
         ------
@@ -93,25 +90,25 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             import torch
 
             tensor = finite_tensor("X", X, self.n_features_in_)
-            self._check_lengthscale(str(tensor.dtype), finfo(tensor))
+            self._check_lengthscale(tensor, torch.finfo(tensor.dtype))
             scale = torch.as_tensor(self.lengthscale_, dtype=tensor.dtype, device=tensor.device)
             return self._tensor(tensor / scale)
         x = validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False)
-        self._check_lengthscale(str(x.dtype), finfo(x))
+        self._check_lengthscale(x, np.finfo(x.dtype))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
         lengthscale = self.lengthscale_.astype(x.dtype)
 
         def write(rows: np.ndarray, features: np.ndarray) -> None:
             self._write(rows / lengthscale, features)
 
-        in_blocks(write, x, out, thread_count(getattr(self, "n_threads", None)))
+        in_blocks(write, x, out, thread_count(self.n_threads))
         return out
 
-    def _check_lengthscale(self, dtype: str, info: Any) -> None:
+    def _check_lengthscale(self, x: Any, limits: Any) -> None:
         """Refuse a lengthscale that vanishes or overflows in the precision of the points."""
-        if self.lengthscale_.min() < info.tiny or self.lengthscale_.max() > info.max:
+        if self.lengthscale_.min() < limits.tiny or self.lengthscale_.max() > limits.max:
             raise checks.value_error(
-                "lengthscale", f"{self.lengthscale_} is out of the range of {dtype}; pass float64 points"
+                "lengthscale", f"{self.lengthscale_} is out of the range of {x.dtype}; pass float64 points"
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
 from graphrf.euclidean.feature_map import FeatureMap
-from graphrf.euclidean.frequencies.draw import Frequencies, draw_frequencies
+from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
@@ -24,22 +24,23 @@ class FourierFeatures(FeatureMap):
         \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
     with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and
-    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels.
+    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels
+    ([theory](../theory/euclidean.md)).
+
+    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and a block.
+
+    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
+    "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3.
 
     Parameters
     ----------
     n_frequencies : int
         m. Paired features have 2 m columns, all cosines first; phased ones m.
-    kernel : str or StationaryKernel
-        "gaussian", "matern12", "matern32", "matern52" or "laplace".
-    directions : str
-        "iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton" or "sobol"; see
-        `draw_frequencies`.
-    norms : str, NormCoupling or None
-        "iid", "pnc", "pm" or a coupling; None with "halton" and "sobol".
+    kernel, directions, norms
+        The distribution of the frequencies, as for `draw_frequencies`. `fit` refuses invalid settings.
     readout : {"paired", "phased"}
     lengthscale : float or array_like, shape (d,)
-        Positive; one for all coordinates, or one for each.
+        l > 0; one for all coordinates, or one for each.
     seed : int or None
         None draws one in every `fit`, which `seed_` records.
     n_threads : int, optional
@@ -53,22 +54,7 @@ class FourierFeatures(FeatureMap):
     lengthscale_ : ndarray, shape () or (d,)
     phases_ : ndarray, shape (m,)
         b, phased features only.
-    seed_ : int
-    n_features_in_ : int
-        d.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid.
-
-    Notes
-    -----
-    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and a block.
-
-    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3; Sutherland and Schneider 2015,
-    "On the error of random Fourier features".
+    seed_, n_features_in_ : int
 
     Examples
     --------
@@ -80,9 +66,7 @@ class FourierFeatures(FeatureMap):
     ((50, 1024), True)
     """
 
-    lengthscale_: np.ndarray
     seed_: int
-    kernel_: StationaryKernel
     phases_: np.ndarray
 
     def __init__(
@@ -106,11 +90,9 @@ class FourierFeatures(FeatureMap):
         self.seed = seed
         self.n_threads = n_threads
 
-    frequencies_: Frequencies
-
     @property
     def _n_features_out(self) -> int:
-        n: int = self.frequencies_.shape[0]
+        n = self.frequencies_.shape[0]
         return n if self._phased else 2 * n
 
     def _prepare(self, dimension: int) -> None:
@@ -155,6 +137,12 @@ class LaplaceFeatures(FeatureMap):
 
     .. math:: \phi(x) = \tfrac{1}{\sqrt m} \exp(-\|x / l\|^2) \, [\exp(w_i \cdot x / l)]_{i=1}^m.
 
+    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
+    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
+
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem 3.5; Reid et al.
+    2023, "Simplex random features", Eq. 7, where they are called positive random features.
+
     Parameters
     ----------
     n_frequencies : int
@@ -162,27 +150,7 @@ class LaplaceFeatures(FeatureMap):
     antithetic : bool
         Add -w for each w, the second frequency with the least variance.
     directions, norms, lengthscale, seed, n_threads
-        See `FourierFeatures`.
-
-    Attributes
-    ----------
-    frequencies_, kernel_, lengthscale_, seed_, n_features_in_
-        See `FourierFeatures`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid.
-
-    Notes
-    -----
-    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
-    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
-
-    Cost as for `FourierFeatures`.
-
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem 3.5; Reid et al.
-    2023, "Simplex random features", Eq. 7, where they are called positive random features.
+        See `FourierFeatures`, also for the attributes and the cost.
 
     Examples
     --------
@@ -192,9 +160,7 @@ class LaplaceFeatures(FeatureMap):
     True
     """
 
-    lengthscale_: np.ndarray
     seed_: int
-    kernel_: StationaryKernel
 
     def __init__(
         self,
@@ -215,12 +181,9 @@ class LaplaceFeatures(FeatureMap):
         self.seed = seed
         self.n_threads = n_threads
 
-    frequencies_: Frequencies
-
     @property
     def _n_features_out(self) -> int:
-        n: int = self.frequencies_.shape[0]
-        return n
+        return self.frequencies_.shape[0]
 
     def _prepare(self, dimension: int) -> None:
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)

@@ -28,26 +28,14 @@ _GAMMA = (
 
 
 def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""alpha, beta and gamma of Filon's rule.
-
-    With theta = h t for nodes h apart:
+    """alpha, beta and gamma of Filon's rule at theta = h t, for nodes h apart; any shape.
 
         alpha = 4 (sin theta - theta cos theta) / theta^3
         beta  = 2 (theta (1 + cos^2 theta) - 2 cos theta sin theta) / theta^3
         gamma = (theta^2 + theta cos theta sin theta - 2 sin^2 theta) / theta^3
 
-    Parameters
-    ----------
-    theta : array_like of float, any shape
-
-    Returns
-    -------
-    alpha, beta, gamma : ndarray of float64, the shape of `theta`
-        4/3, 2/3 and 0 at theta = 0, the weights of Simpson's rule.
-
-    Notes
-    -----
-    The closed forms cancel to the third order; below theta = 1/2 the Taylor series are summed instead.
+    They are 4/3, 2/3 and 0 at theta = 0, the weights of Simpson's rule. Below theta = 1/2, where these forms
+    cancel to the third order, Taylor series are summed.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Eq. A.32 and the series
     below it.
@@ -76,36 +64,16 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
-    r"""Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes.
+    """Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes; the shape of `t`.
 
     On each pair of intervals g is replaced by a parabola, whose product with the cosine is integrated exactly:
 
         h (alpha S_odd + beta S_even + gamma (g(high) sin(high t) - g(low) sin(low t))),
 
-    where S_odd sums f(w) = g(w) cos(w t) over odd nodes and S_even over even ones, the two ends halved.
+    where S_odd sums f(w) = g(w) cos(w t) over odd nodes and S_even over even ones, the two ends halved. At t = 0
+    it is Simpson's rule. Cost: O(L) time and numbers for each entry of `t`, with 2 L + 1 nodes.
 
-    Parameters
-    ----------
-    values : array_like of float, shape (2 L + 1,)
-        g at the nodes, from `low` to `high`.
-    low, high : float
-        Ends of the interval, low < high.
-    t : array_like of float, any shape
-        Angular frequencies of the cosine.
-
-    Returns
-    -------
-    ndarray of float64, the shape of `t`
-
-    Raises
-    ------
-    ValueError
-        If the number of nodes is even or below 3, the interval is empty, or an entry is not finite.
-
-    Notes
-    -----
-    Exact for any t if g is quadratic on each pair of intervals. At t = 0 it is Simpson's rule.
-    Cost: O(L) time for each entry of `t`; memory 2 L + 1 numbers for each.
+    ValueError if the number of nodes is even or below 3, the interval is empty, or an entry is not finite.
 
     Source: Filon 1928; "Numerical methods for improved decoupled sampling of Gaussian processes", Eqs. A.29 to
     A.32. The unnumbered form between A.31 and A.32 should read sum_i gamma_i f(w_i) + h gamma (...): with f
@@ -146,16 +114,26 @@ def filon_kernel(
     lengthscale: float = 1.0,
     max_frequency: float | None = None,
 ) -> np.ndarray:
-    r"""A stationary kernel on the line by Filon's rule applied to its spectral density.
+    """A stationary kernel on the line by Filon's rule applied to its spectral density, in the shape of `t`.
 
-    k(t) is the integral of p(w) cos(w t / l), taken over [-max_frequency, max_frequency].
+    k(t) is the integral of p(w) cos(w t / l), taken over [-max_frequency, max_frequency]. It has no feature map:
+    the weights depend on t, so the sum does not factor into a function of x times one of x', and the matrix over a
+    set of points need not be positive semi-definite. Cost: O(n_nodes) time and numbers for each entry of `t`.
+
+    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is better:
+    parabolas have an error of order h^4, sums of equidistant values of a smooth decaying density a far smaller one
+    (Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 and 2.0e-9). From pi/h on Simpson's rule is
+    periodic, and Filon's decays.
+
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.4, Eqs. A.28
+    to A.32, Figs. A.5 and A.6.
 
     Parameters
     ----------
-    t : array_like of float, any shape
+    t : array_like of float
         Differences x - x'.
     n_nodes : int
-        Nodes on the interval, an odd number of at least 3.
+        Nodes on the interval, an odd number of at least 3; ValueError for others.
     kernel : str or StationaryKernel
         "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float
@@ -163,35 +141,11 @@ def filon_kernel(
     max_frequency : float, optional
         End of the interval, in units of 1/l. Default: the frequency that |w| exceeds with probability 1e-4.
 
-    Returns
-    -------
-    ndarray of float64, the shape of `t`
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the kind or in the range above.
-
     Warns
     -----
     UserWarning
         If k(0) is off by more than 1 %. With the default interval that is so for Matern 1/2, whose spectrum has so
         heavy a tail that it ends at 6,366.
-
-    Notes
-    -----
-    It has no feature map: the weights depend on t through theta = h t, so the sum does not factor into a function
-    of x times one of x', and the matrix over a set of points need not be positive semi-definite.
-
-    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is better:
-    parabolas have an error of order h^4, sums of equidistant values of a smooth decaying density a far smaller one
-    (Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 and 2.0e-9). From pi/h on Simpson's rule is
-    periodic, and Filon's decays.
-
-    Cost: O(n_nodes) time and numbers for each entry of `t`.
-
-    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.4, Eqs. A.28
-    to A.32, Figs. A.5 and A.6.
 
     Examples
     --------

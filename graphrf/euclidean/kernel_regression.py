@@ -31,6 +31,18 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     With features, only the sums s_c are stored, so data may come in batches (`partial_fit`) and a prediction does
     not depend on the number of training points.
 
+    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
+    from all data, where positive features underflow, the probabilities are the classes' shares of the training
+    points. If all values of the exact kernel underflow, the nearest training points share the weight: the limit of
+    the Gaussian kernel.
+
+    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
+    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
+    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
+
+    Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis"; with random
+    features Reid et al. 2023, "Simplex random features", Sec. 5.3.
+
     Parameters
     ----------
     features : transformer, optional
@@ -40,8 +52,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     kernel : str or StationaryKernel
         The exact kernel: "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float or array_like of shape (d,)
-        Lengthscale of the exact kernel, l > 0 in the units of x. With `features` kernel and lengthscale keep their
-        defaults, since a feature map has its own (`features__lengthscale` in searches).
+        Of the exact kernel, l > 0 in the units of x. With `features` kernel and lengthscale keep their defaults,
+        since a feature map has its own (`features__lengthscale` in searches).
 
     Attributes
     ----------
@@ -50,11 +62,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     class_count_ : ndarray of int64, shape (C,)
         Training points of each class.
     class_sums_ : ndarray of float64, shape (C, m)
-        s_c; with features only.
-    features_ : transformer
-        The fitted map; with features only.
-    X_ : ndarray of float64, shape (n, d)
-    y_ : ndarray of int64, shape (n,)
+        s_c; with features only, as is `features_`, the fitted map.
+    X_, y_ : ndarray, shapes (n, d) and (n,)
         Training points and the positions of their labels in `classes_`; with the exact kernel only.
     n_features_in_ : int
 
@@ -64,21 +73,6 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         In `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
         kernel or a lengthscale, if shapes do not match, if an entry or a feature is not finite, or if a later
         batch has an unknown label.
-
-    Notes
-    -----
-    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
-    from all data, where positive features underflow, the probabilities are the classes' shares of the training
-    points. The predicted class has the largest probability, and the largest estimated mass if any is positive. If
-    all values of the exact kernel underflow, the nearest training points share the weight: the limit of the
-    Gaussian kernel.
-
-    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
-    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
-    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
-
-    Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis"; with random
-    features Reid et al. 2023, "Simplex random features", Sec. 5.3.
 
     Examples
     --------
@@ -113,7 +107,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return self._learn(X, y, classes=None, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelRegressionClassifier:
-        """Add a batch of points and labels to the earlier ones.
+        """Add a batch of points and labels; sums are those of the whole data set up to rounding.
+
+        A feature map that depends on more of the data than its dimension, such as
+        `sklearn.kernel_approximation.Nystroem`, is fitted to the first batch only.
 
         Parameters
         ----------
@@ -122,15 +119,6 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         classes : array_like, optional
             All labels that any batch may contain, for the first call. Default: those of its batch. A later call
             may repeat them.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        Batches give the sums of the whole data set up to rounding. A feature map that depends on more of the data
-        than its dimension, such as `sklearn.kernel_approximation.Nystroem`, is fitted to the first batch only.
         """
         return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
@@ -223,7 +211,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         blocks = zip(self._blocks(x), self._blocks(codes), strict=True)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = sum(self._indicators(part).T @ self._features(block) for block, part in blocks)
-            total = _dense(sums) + getattr(self, "class_sums_", 0.0)
+            dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+            total = dense + getattr(self, "class_sums_", 0.0)
         self.class_sums_ = checks.finite("sums of features.transform(X)", total)
 
     def _mass(self, x: np.ndarray) -> np.ndarray:
@@ -260,10 +249,6 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self.features, "__sklearn_tags__"):
             tags.non_deterministic = get_tags(self.features).non_deterministic
         return tags
-
-
-def _dense(matrix: Any) -> np.ndarray:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -16,10 +16,10 @@ KERNELS = ("gaussian", "matern12", "matern32", "matern52", "laplace")
 
 @dataclass(frozen=True)
 class StationaryKernel:
-    r"""A kernel k(r) of the distance r = |x - y| / l, with k(0) = 1, and its spectral distribution.
+    """A kernel k(r) of the distance r = |x - y| / l, with k(0) = 1, and its spectral distribution.
 
-    Bochner's theorem writes k as the mean of cos(w . (x - y)) over a random angular frequency w. The distribution
-    of w is isotropic: its direction is uniform on the sphere and its norm is independent of the direction.
+    Made by `stationary_kernel` from its name. Bochner's theorem writes k as the mean of cos(w . (x - y)) over a
+    random angular frequency w, whose direction is uniform on the sphere and independent of its norm.
 
     ===========  ===================================  =======================  =====================
     name         k(r)                                 w in R^d                 norm of w
@@ -31,22 +31,18 @@ class StationaryKernel:
     laplace      exp(-r), another name of matern12    multivariate Cauchy      sqrt(d F(d, 1))
     ===========  ===================================  =======================  =====================
 
-    Made by `stationary_kernel` from its name.
-
-    Attributes
-    ----------
-    name : str
-    nu : float or None
-        Smoothness of a Matern kernel; None for the Gaussian kernel.
-
-    Notes
-    -----
     The Laplace kernel is the isotropic one, exp(-|x - y|_2 / l). A product of Cauchy distributions would give
     exp(-|x - y|_1 / l) instead.
 
     Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 4.2; Reid et al. 2024,
     "Variance-reducing couplings for random features", App. G. Its Eq. 84 is over ordinary frequency; here w is
     angular, 2 pi times it.
+
+    Attributes
+    ----------
+    name : str
+    nu : float or None
+        Smoothness of a Matern kernel; None for the Gaussian kernel.
 
     Examples
     --------
@@ -77,7 +73,7 @@ class StationaryKernel:
         return (1 + a + a * a / 3) * np.exp(-a)
 
     def gram(self, x: Any, y: Any = None, *, lengthscale: Any = 1.0) -> np.ndarray:
-        """The exact kernel matrix of two sets of points.
+        """The exact kernel matrix of two sets of finite points, shape (n, m), float64: O(n m d) time.
 
         Parameters
         ----------
@@ -85,20 +81,6 @@ class StationaryKernel:
         y : array_like, shape (m, d), optional
             Default: `x`.
         lengthscale : float or array_like of shape (d,)
-            One for all coordinates, or one for each.
-
-        Returns
-        -------
-        ndarray, shape (n, m), float64
-
-        Raises
-        ------
-        ValueError
-            If shapes do not match, or an entry is not finite.
-
-        Notes
-        -----
-        Cost: O(n m d) time, n m numbers.
 
         Examples
         --------
@@ -151,20 +133,9 @@ _NU = {"gaussian": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "lap
 
 
 def stationary_kernel(kernel: str | StationaryKernel) -> StationaryKernel:
-    """The kernel of a name: "gaussian", "matern12", "matern32", "matern52" or "laplace".
+    """The kernel of a name: "gaussian", "matern12", "matern32", "matern52" or "laplace"; a kernel is returned.
 
-    Parameters
-    ----------
-    kernel : str or StationaryKernel
-
-    Returns
-    -------
-    StationaryKernel
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a kernel nor one of these names.
+    TypeError or ValueError if it is neither.
 
     Examples
     --------

@@ -34,38 +34,30 @@ Piece = tuple[Tensor, Tensor]
 def linear_attention(
     log_query: Tensor, log_key: Tensor, value: Tensor, *, is_causal: bool = False, chunk: int = CHUNK
 ) -> Tensor:
-    r"""Weighted means of values, with weights that are inner products of positive features.
+    r"""Weighted means of values, with weights that are inner products of positive features, shape (..., L, d_v).
 
     .. math::
         o_i = \frac{\sum_j A_{ij} v_j}{\sum_j A_{ij}}, \qquad
         A_{ij} = \sum_r \exp(\texttt{log\_query}_{ir} + \texttt{log\_key}_{jr}),
 
-    the sums over all keys j, or over j <= i if causal.
+    the sums over all keys j, or over j <= i if causal; zero if all keys of a query are removed.
 
-    Parameters
-    ----------
-    log_query : Tensor, shape (..., L, m)
-        Logarithms of the features of the queries, float32 or float64. A constant added to a row has no effect.
-    log_key : Tensor, shape (..., S, m)
-        Logarithms of the features of the keys; a row of -inf removes a key.
-    value : Tensor, shape (..., S, d_v)
-    is_causal : bool
-        Position i sees the keys 0 to i, as in `torch.nn.functional.scaled_dot_product_attention`.
-    chunk : int, a power of two
-        Positions in a chunk of the causal sum. It affects the cost, not the result.
-
-    Returns
-    -------
-    Tensor, shape (..., L, d_v)
-        Zero if all keys of a query are removed.
-
-    Notes
-    -----
     Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)), memory
     O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v / chunk) for the
     running sums.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
+
+    Parameters
+    ----------
+    log_query : Tensor, shape (..., L, m)
+        float32 or float64. A constant added to a row has no effect.
+    log_key : Tensor, shape (..., S, m)
+        A row of -inf removes a key.
+    value : Tensor, shape (..., S, d_v)
+    is_causal : bool
+    chunk : int, a power of two
+        Positions in a chunk of the causal sum. It affects the cost, not the result.
 
     Examples
     --------

@@ -99,21 +99,20 @@ class FourierModule(_RandomFeatures):
     .. math:: \phi(x) = \frac{1}{\sqrt m} [\cos(W x / l), \sin(W x / l)] \quad \text{or} \quad
               \phi(x) = \sqrt{\frac 2 m} \cos(W x / l + b).
 
+    Features have the module's dtype: torch's default at construction; `.double()`, `.to(device)` as usual. Points
+    of a narrower type are widened, those of a wider one or of another dimension refused; computations use at least
+    float32, also under autocast. Cost: O(n m d) time for n points. Source: that of `FourierFeatures`.
+
     Parameters
     ----------
     dimension : int
         d.
-    n_frequencies : int
-        m.
-    kernel, directions, norms : optional
-        The distribution of the frequencies, as for `FourierFeatures`.
-    readout : {"paired", "phased"}
-        2m features of cosines and sines, or m cosines with uniform phases b.
+    n_frequencies, kernel, directions, norms, readout, seed : optional
+        As for `FourierFeatures`; `seed=None` draws one.
     lengthscale : float or array_like, shape (d,)
         Initial value; `log_lengthscale` is a parameter of this shape.
     train_frequencies : bool
         True makes W a parameter, False a buffer.
-    seed : int, optional
 
     Attributes
     ----------
@@ -122,21 +121,6 @@ class FourierModule(_RandomFeatures):
         W, at lengthscale 1: a dense matrix, even for structured directions.
     phases : Tensor, shape (m,), or None
         A buffer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If settings are out of range, or x has another dimension or a wider dtype.
-
-    Notes
-    -----
-    Cost: O(n m d) time for n points.
-
-    dtype: torch's default at construction; `.double()`, `.to(device)` as usual. The features have the module's
-    dtype. Points of a narrower type are widened, and computations use at least float32, also under autocast.
-
-    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eq. 3.
 
     Examples
     --------
@@ -189,32 +173,15 @@ class LaplaceModule(_RandomFeatures):
 
     .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x / l - |x / l|^2).
 
+    Centre x: the variance grows with exp(|x + y|^2 / l^2). Source: that of `LaplaceFeatures`, and Choromanski et
+    al. 2020, "Rethinking attention with Performers".
+
     Parameters
     ----------
-    n_frequencies : int
-        m, including the negatives with `antithetic`.
-    directions, norms, antithetic : optional
-        The distribution of the frequencies, as for `LaplaceFeatures`.
+    n_frequencies, directions, norms, antithetic : optional
+        As for `LaplaceFeatures`.
     dimension, lengthscale, train_frequencies, seed
-        See `FourierModule`.
-
-    Attributes
-    ----------
-    log_lengthscale, frequencies
-        See `FourierModule`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If settings are out of range, or x has another dimension or a wider dtype.
-
-    Notes
-    -----
-    Cost: O(n m d) time for n points. Centre x: the variance grows with exp(|x + y|^2 / l^2). dtype: see
-    `FourierModule`.
-
-    Source: Choromanski et al. 2020, "Rethinking attention with Performers"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eq. 4.
+        See `FourierModule`, also for the attributes, the cost and the dtype.
 
     Examples
     --------

@@ -16,30 +16,24 @@ from graphrf.euclidean.tensors import is_tensor
 
 
 class QuadratureFeatures(FeatureMap):
-    r"""Fourier features at the nodes of a quadrature rule, each with the weight of its node.
+    r"""Fourier features at the nodes of a quadrature rule, each with the weight of its node (`spectral_rule`).
 
     .. math::
         \phi(x) = [\sqrt{a_i} \cos(w_i \cdot x / l), \; \sqrt{a_i} \sin(w_i \cdot x / l)]_i, \qquad
-        \phi(x) \cdot \phi(y) = \sum_i a_i \cos(w_i \cdot (x - y) / l) \approx k(x, y),
-
-    with the nodes and weights of `spectral_rule`.
+        \phi(x) \cdot \phi(y) = \sum_i a_i \cos(w_i \cdot (x - y) / l) \approx k(x, y).
 
     Parameters
     ----------
     n_nodes : int
         Nodes for each dimension. There are n_nodes^d columns, less those whose weight underflows to 0.
-    rule : {"gauss-hermite", "gauss-legendre", "simpson"} or callable
-        As for `spectral_rule`; `functools.partial(simpson, max_frequency=6.0)` sets the interval of Simpson's
-        rule.
-    kernel : str or StationaryKernel
-        "gaussian", "matern12", "matern32", "matern52" or "laplace".
-    lengthscale : float or array_like, shape (d,)
-        l, one for all coordinates or one for each.
+    rule, kernel
+        As for `spectral_rule`: "gauss-hermite", "gauss-legendre", "simpson" or a function, such as
+        `functools.partial(simpson, max_frequency=6.0)`.
+    lengthscale, n_threads
+        As for `FourierFeatures`.
     normalize : bool
         Divide the weights by their sum: rows then have norm 1, k(0) = 1. Without it Gauss-Legendre has
         k(0) = 1.078 with 5 nodes and 1.0002 with 20 (Gaussian kernel, d = 1).
-    n_threads : int, optional
-        Default: the cores that the process may use. The result does not depend on it.
 
     Attributes
     ----------
@@ -48,15 +42,8 @@ class QuadratureFeatures(FeatureMap):
         sine.
     weights_ : ndarray, shape (m,)
         a.
-    kernel_ : StationaryKernel
-    lengthscale_ : ndarray, shape () or (d,)
-    n_features_in_ : int
-        d, at most 4.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit`, if a setting is invalid or there are more than 4 columns.
+    kernel_, lengthscale_, n_features_in_
+        As of `FourierFeatures`; `fit` refuses more than 4 columns.
 
     Warns
     -----
@@ -80,10 +67,9 @@ class QuadratureFeatures(FeatureMap):
     matern12    gauss-legendre  3.4e-1  1.8e-1  1.2e-1  5.2e-2
     ==========  ==============  ======  ======  ======  ======
 
-    For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral densities. The
-    rule is then no longer exact for polynomials, and its error falls as a power of n_nodes instead of
-    exponentially. Every error grows with distance in lengthscales; `examples/fourier_decompositions.py` compares
-    with `FourierFeatures` of as many columns.
+    For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral densities, and
+    the error falls as a power of n_nodes instead of exponentially. Every error grows with distance;
+    `examples/fourier_decompositions.py` compares with `FourierFeatures` of as many columns.
 
     Cost of `transform`: O(n d n_nodes^d) time; memory n times the columns, and a block.
 
@@ -98,9 +84,6 @@ class QuadratureFeatures(FeatureMap):
     >>> phi.shape, bool(abs(phi @ phi.T - stationary_kernel("gaussian").gram(x)).max() < 1e-3)
     ((50, 289), True)
     """
-
-    kernel_: StationaryKernel
-    lengthscale_: np.ndarray
 
     def __init__(
         self,
@@ -119,7 +102,6 @@ class QuadratureFeatures(FeatureMap):
         self.normalize = normalize
         self.n_threads = n_threads
 
-    frequencies_: DenseFrequencies
     weights_: np.ndarray
 
     @property

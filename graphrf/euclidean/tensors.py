@@ -49,15 +49,6 @@ def finite_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
     return value
 
 
-def finfo(value: Any) -> Any:
-    """The limits of the floating-point numbers of an array or tensor: `tiny`, `max`."""
-    if is_tensor(value):
-        import torch
-
-        return torch.finfo(value.dtype)
-    return np.finfo(value.dtype)
-
-
 def paired(projection: Any) -> Any:
     """[cos p, sin p] / sqrt(m) of a tensor p of shape (..., m); shape (..., 2m), every row of norm 1."""
     import torch

@@ -2,6 +2,7 @@ r"""Exact variances of kernel estimates from coupled random features, for compar
 
 Frequencies come in independent blocks of d. So the mean squared error of an estimate from m frequencies is that of
 one frequency divided by m, plus the covariances of the pairs within blocks divided by m^2 (see `pair_means`).
+Arguments that are not as described raise TypeError or ValueError.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
     .. math:: \rho_\theta(v) = \sum_k \frac{v^{2k}}{2^k k!} \frac{(d)_k}{(d/2)_k}
         E_\phi (1 + \sin\phi \cos\theta)^k,
 
-    with the density of phi in (0, pi) proportional to sin(phi)^(d-1). It is exp(v^2) for independent directions.
+    with the density of phi in (0, pi) proportional to sin(phi)^(d-1). It is exp(v^2) for independent directions,
+    and infinite if it exceeds float64. Cost: O(v^2) terms at each of 48 nodes of a Gauss-Legendre rule.
+
+    Source: Reid et al. 2023, "Simplex random features", Eqs. 19, 21, 23 and 24.
 
     Parameters
     ----------
@@ -34,21 +38,6 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
         d, at least 2 for a fixed angle.
     directions : {"iid", "orthogonal", "simplex"} or float
         The coupling of the pair, or the cosine of its angle in [-1, 1].
-
-    Returns
-    -------
-    ndarray, the shape of `v`
-        Infinite if it exceeds float64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
-
-    Notes
-    -----
-    Cost: O(v^2) terms at each of 48 nodes of a Gauss-Legendre rule. Source: Reid et al. 2023, "Simplex random
-    features", Eqs. 19, 21, 23 and 24.
 
     Examples
     --------
@@ -64,30 +53,18 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
 
 
 def ensemble_conformity(v: Any, frequencies: Any) -> float:
-    r"""The RF-conformity of given frequencies: the mean over their pairs of 0F1(; d/2; v^2 |w_i + w_j|^2 / 4).
+    """The RF-conformity of given frequencies: the mean over their pairs of 0F1(; d/2; v^2 |w_i + w_j|^2 / 4).
 
-    It is the mean of exp((w_i + w_j) . x) over a joint random rotation of the frequencies.
+    It is the mean of exp((w_i + w_j) . x) over a joint random rotation of the frequencies. Cost: O(m^2 (d + K))
+    for a series of K terms, K near v max |w| / 2 plus 40. Source: Reid et al. 2023, "Simplex random features", Eq.
+    12.
 
     Parameters
     ----------
     v : float
         Norm of x + y in lengthscales.
     frequencies : array_like, shape (m, d)
-        At least 2 rows.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
-
-    Notes
-    -----
-    Cost: O(m^2 (d + K)) for a series of K terms, K near v max |w| / 2 plus 40. Source: Reid et al. 2023, "Simplex
-    random features", Eq. 12.
+        m and d at least 2.
 
     Examples
     --------
@@ -115,6 +92,9 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     .. math:: p(r) = \frac{r^{2d-1}}{2^{d-2} \Gamma(d/2)^2} \int_0^{\pi/2} (\sin\phi \cos\phi)^{d-1}
         \frac{\exp(-r^2 / 2(1 + \sin 2\phi \cos\theta))}{(1 + \sin 2\phi \cos\theta)^d} d\phi.
 
+    Cost: 48 nodes of a Gauss-Legendre rule for each r. Source: Reid et al. 2023, "Simplex random features", Eqs.
+    18, 20 and 58.
+
     Parameters
     ----------
     r : array_like
@@ -124,20 +104,6 @@ def pair_norm_density(r: Any, dimension: int, *, directions: str | float = "orth
     directions : {"iid", "orthogonal", "simplex"} or float
         The coupling of the pair, or the cosine of its angle, greater than -1 (d = 2 has an antiparallel simplex,
         whose density near 0 the rule does not resolve).
-
-    Returns
-    -------
-    ndarray, the shape of `r`
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
-
-    Notes
-    -----
-    Cost: 48 nodes of a Gauss-Legendre rule for each r. Source: Reid et al. 2023, "Simplex random features", Eqs.
-    18, 20 and 58.
 
     Examples
     --------
@@ -170,39 +136,26 @@ def laplace_mse(
         + \sum_{i \ne j} (E e^{(w_i + w_j) \cdot (x + y)} - e^{v^2}) \Big),
 
     over ordered pairs within blocks of d frequencies. Antithetic frequencies, +w and -w, replace exp(w . (x + y))
-    by the hyperbolic cosine and m by m/2.
+    by the hyperbolic cosine and m by m/2. It is infinite where it exceeds float64. Cost: a few milliseconds for
+    each pair of points. "simplex+" has no closed form, as its angles depend on the norms.
+
+    Source: Reid et al. 2023, "Simplex random features", Theorem 3.2 (Eq. 11); Reid et al. 2024,
+    "Variance-reducing couplings for random features", Eqs. 14 and 15. Several blocks and antithetic frequencies
+    are our extension.
 
     Parameters
     ----------
     x, y : array_like, shapes (d,) or (n, d)
         Points, broadcast against each other.
     n_frequencies : int
-        m, including antithetic ones; any number of blocks, the last one may be partial.
+        m, including antithetic ones, then even; any number of blocks, the last one may be partial.
     directions : {"iid", "orthogonal", "simplex"}
+        The simplex needs d >= 2.
     norms : {"iid", "pnc", "pm"}
         Coupling of the norms within each block of d.
     antithetic : bool
         The second half of the frequencies are the negatives of the first.
     lengthscale : float or array_like of shape (d,)
-
-    Returns
-    -------
-    ndarray, shape (n,) or ()
-        Infinite where it exceeds float64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above, `n_frequencies` is odd with `antithetic`, or the simplex has one dimension.
-
-    Notes
-    -----
-    Cost: a few milliseconds for each pair of points. SimRFs+ have no closed form, as their angles depend on the
-    norms.
-
-    Source: Reid et al. 2023, "Simplex random features", Theorem 3.2 (Eq. 11); Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eqs. 14 and 15. Several blocks and antithetic frequencies
-    are our extension.
 
     Examples
     --------
@@ -216,9 +169,7 @@ def laplace_mse(
     d = a.shape[-1]
     scale = lengthscales(lengthscale, d)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
-    pairs = _block_pairs(
-        "n_frequencies", n_frequencies, d, norms, 2 if checks.flag("antithetic", antithetic) else 1
-    )
+    pairs = _block_pairs(n_frequencies, d, norms, 2 if checks.flag("antithetic", antithetic) else 1)
     v = np.linalg.norm((a + b) / scale, axis=-1)
     log_scale = 2 * v * v - 2 * np.sum((a / scale) ** 2, axis=-1) - 2 * np.sum((b / scale) ** 2, axis=-1)
     relative = np.array([_laplace_variance(value, d, cosine, pairs, antithetic) for value in v.ravel()])
@@ -242,35 +193,8 @@ def fourier_mse(
         + \frac{1}{m^2} \sum_{i \ne j} (E \cos(w_i \cdot z) \cos(w_j \cdot z) - k(z)^2),
 
     over ordered pairs within blocks of d frequencies. For orthogonal Gaussian frequencies with independent norms a
-    pair has mean 1F1(d; d/2; -z^2/2). The phased readout adds 1/(2m): with as many columns (twice as many
-    frequencies) it is worse wherever k(z)^2 > k(2z)/2.
+    pair has mean 1F1(d; d/2; -z^2/2). The phased readout adds 1/(2m).
 
-    Parameters
-    ----------
-    distance : array_like
-        z = |x - y| in lengthscales, any shape, not negative.
-    dimension : int
-        d.
-    n_frequencies : int
-        m, any number of blocks, the last one may be partial.
-    kernel : str or StationaryKernel
-    directions : {"iid", "orthogonal", "simplex"}
-    norms : {"iid", "pnc", "pm"}
-        Coupling of the norms within each block of d.
-    readout : {"paired", "phased"}
-        [cos, sin], or one cosine with a random phase.
-
-    Returns
-    -------
-    ndarray, the shape of `distance`
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above, or the simplex has one dimension.
-
-    Notes
-    -----
     Cost: milliseconds for each distance with the Gaussian kernel, hundredths of a second with Matern kernels.
     Absolute errors are below 1e-10, except for Matern kernels with d = 2, where they reach 1e-5.
 
@@ -278,6 +202,18 @@ def fourier_mse(
     "Variance-reducing couplings for random features", Eqs. 16 to 19 (18 corrected: the second Bessel term is in
     |w_i - w_j| throughout); Sutherland and Schneider 2015, "On the error of random Fourier features", Sec. 2, for
     the phased readout. Fixed angles other than 90 degrees and kernels other than the Gaussian are our extension.
+
+    Parameters
+    ----------
+    distance : array_like
+        z = |x - y| in lengthscales, any shape, not negative.
+    dimension : int
+        d.
+    n_frequencies, directions, norms
+        As for `laplace_mse`.
+    kernel : str or StationaryKernel
+    readout : {"paired", "phased"}
+        [cos, sin], or one cosine with a random phase.
 
     Examples
     --------
@@ -290,7 +226,7 @@ def fourier_mse(
     d = checks.integer("dimension", dimension, low=1)
     chosen = stationary_kernel(kernel)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
-    pairs = _block_pairs("n_frequencies", n_frequencies, d, norms, 1)
+    pairs = _block_pairs(n_frequencies, d, norms, 1)
     extra = 0.5 / n_frequencies if checks.choice("readout", readout, ("paired", "phased")) == "phased" else 0.0
     values = [_fourier_variance(value, d, cosine, pairs, chosen) for value in z.ravel()]
     return np.reshape(values, z.shape) + extra
@@ -299,11 +235,11 @@ def fourier_mse(
 _Pairs = tuple[int, dict[str, int]]
 
 
-def _block_pairs(name: str, n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
+def _block_pairs(n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
     """Number of frequencies without negatives, and of ordered pairs within blocks by coupling of norms."""
-    m = checks.integer(name, n_frequencies, low=1)
+    m = checks.integer("n_frequencies", n_frequencies, low=1)
     if m % copies:
-        raise checks.value_error(name, f"must be even with `antithetic`, got {m}")
+        raise checks.value_error("n_frequencies", f"must be even with `antithetic`, got {m}")
     m //= copies
     norms = checks.choice("norms", norms, NORMS)
     count = {"independent": 0, "opposite": 0, "equal": 0}

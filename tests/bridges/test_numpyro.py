@@ -92,16 +92,10 @@ def test_distributions_are_trees_that_are_mapped_over():
 def test_bad_arguments_are_refused_where_the_distribution_is_made():
     with pytest.raises(TypeError, match="`length` is no hyperparameter"):
         GraphField(GRAPH, grf.Matern(), length=jnp.ones(()))
-    with pytest.raises(ValueError, match="`nu` must be a number"):
-        GraphField(GRAPH, grf.Matern(), nu=jnp.ones(()))
     with pytest.raises(ValueError, match="`sd` must be greater than 0"):
         GraphField(GRAPH, grf.BYM2(), sd=-1.0)
-    with pytest.raises(ValueError, match="`kernel` must be Matern"):
-        GraphField(GRAPH, grf.ICAR())
     for n in (1, 19):
-        with pytest.raises(
-            ValueError, match=rf"`value` must have shape \(..., 20\), got an array of shape \({n},\)"
-        ):
+        with pytest.raises(ValueError, match=rf"`value` must have shape .* got an array of shape \({n},\)"):
             GraphField(GRAPH, grf.BYM2()).log_prob(np.ones(n))
     numpyro.enable_x64(False)
     with pytest.raises(RuntimeError, match=r"needs float64.*enable_x64"):

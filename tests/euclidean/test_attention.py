@@ -21,6 +21,8 @@ SCHEMES = [
     {"directions": "orthogonal", "norms": "iid", "antithetic": True},
 ]
 
+ONE = torch.zeros(5, 4)
+
 
 def tokens(*shape, scale=0.5, seed=0, dtype=torch.float32):
     rng = torch.Generator().manual_seed(seed)
@@ -215,10 +217,15 @@ def test_settings_out_of_range_are_refused(arguments, options, error, message):
         ({"attn_mask": torch.ones(4, dtype=torch.bool)}, ValueError, "`attn_mask` must be a padding mask"),
         ({"attn_mask": torch.ones(5, 5, dtype=torch.bool)}, ValueError, "is_causal=True"),
         ({"attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)}, ValueError, "leading dimensions must broadcast"),
+        (
+            {"query": ONE, "key": ONE, "attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)},
+            ValueError,
+            "leading dimensions must broadcast, got .*attn_mask",
+        ),
     ],
     ids=[
         "query dimension", "integers", "value length", "no key", "key heads", "dropout", "float mask",
-        "mask length", "mask by query", "mask batch",
+        "mask length", "mask by query", "mask batch", "mask and values",
     ],
 )  # fmt: skip
 def test_inputs_that_do_not_fit_are_refused(change, error, message):
@@ -227,12 +234,3 @@ def test_inputs_that_do_not_fit_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         attention(**(given | change))
     assert attention.n_draws == 1
-
-
-def test_a_mask_that_does_not_fit_the_batch_is_refused():
-    attention = PerformerAttention(4, 8, seed=0)
-    one, three = torch.zeros(20, 4), torch.zeros(3, 20, 4)
-    mask = torch.ones(2, 1, 20, dtype=torch.bool)
-    for query, value in ((three, one), (one, three)):
-        with pytest.raises(ValueError, match=r"leading dimensions must broadcast, got .*attn_mask"):
-            attention(query, one, value, attn_mask=mask)

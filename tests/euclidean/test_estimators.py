@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
+from graphrf.euclidean.quadrature_features import QuadratureFeatures
 
 MAPS = {
     "fourier": FourierFeatures(16, seed=0),
@@ -21,6 +21,7 @@ MAPS = {
     "fourier halton": FourierFeatures(16, directions="halton", norms=None, kernel="matern52", seed=0),
     "laplace": LaplaceFeatures(16, seed=0),
     "laplace simplex+": LaplaceFeatures(15, directions="simplex+", norms="iid", antithetic=False, seed=0),
+    "quadrature": QuadratureFeatures(4, kernel="matern52", lengthscale=[1.0, 2.0, 0.5, 1.5]),
 }
 # Other settings share their code with these.
 CHECKED = [
@@ -33,11 +34,6 @@ every_map = pytest.mark.parametrize("features", MAPS.values(), ids=MAPS.keys())
 
 def points(n=60, d=4, seed=0, dtype=np.float64):
     return (0.4 * np.random.default_rng(seed).normal(size=(n, d))).astype(dtype)
-
-
-def two_classes():
-    x = points(200)
-    return x, (np.linalg.norm(x, axis=1) > 0.75).astype(int)
 
 
 # Two of the checks skip themselves: one wants pandas, one SCIPY_ARRAY_API.
@@ -94,8 +90,9 @@ def test_one_seed_gives_the_same_bits_on_any_number_of_threads(features):
         x = points(20_011, dtype=dtype)
         one, two = (clone(features).set_params(n_threads=n).fit_transform(x) for n in (1, 2))
         assert one.tobytes() == two.tobytes()
-    other = clone(features).set_params(seed=1).fit_transform(x)
-    assert np.abs(other - one).max() > 0.01
+    if "seed" in features.get_params():
+        other = clone(features).set_params(seed=1).fit_transform(x)
+        assert np.abs(other - one).max() > 0.01
 
 
 def test_a_drawn_seed_is_recorded_and_gives_the_features_again():
@@ -110,59 +107,14 @@ def test_a_drawn_seed_is_recorded_and_gives_the_features_again():
         assert not features.__sklearn_tags__().non_deterministic
 
 
-@pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
-def test_classification_with_features_approaches_the_exact_kernel(kind):
-    x, y = two_classes()
-    exact = KernelRegressionClassifier().fit(x, y).predict_proba(x)
-    few, many = (
-        np.abs(KernelRegressionClassifier(kind(m, seed=0)).fit(x, y).predict_proba(x) - exact).mean()
-        for m in (64, 6_400)
-    )
-    # The error falls as m^(-1/2), to about a tenth.
-    assert many < 0.3 * few
-    assert many < 0.01
-
-
-def test_a_lengthscale_for_each_coordinate_divides_it():
-    x, scale = points(), np.array([0.5, 1.0, 2.0, 4.0])
-    for features in (FourierFeatures(8, seed=0), LaplaceFeatures(8, seed=0)):
-        expected = clone(features).fit_transform(x / scale)
-        np.testing.assert_allclose(features.set_params(lengthscale=scale).fit_transform(x), expected, rtol=1e-12)
-
-
 BAD_SETTINGS = [
     (FourierFeatures, {"n_frequencies": 0}, ValueError, "`n_frequencies` must be at least 1, got 0"),
-    (
-        LaplaceFeatures,
-        {"n_frequencies": 7},
-        ValueError,
-        "`n_frequencies` must be even with antithetic=True, got 7",
-    ),
+    (LaplaceFeatures, {"n_frequencies": 7}, ValueError, "`n_frequencies` must be even .*, got 7"),
     (LaplaceFeatures, {"antithetic": "yes"}, TypeError, "`antithetic` must be True or False, got str 'yes'"),
-    (
-        FourierFeatures,
-        {"norms": None},
-        ValueError,
-        "`norms` must be a coupling with directions='orthogonal', got None",
-    ),
-    (
-        FourierFeatures,
-        {"directions": "halton"},
-        ValueError,
-        "`norms` must be None with directions='halton'.*got 'pnc'",
-    ),
-    (
-        FourierFeatures,
-        {"lengthscale": -1.0},
-        ValueError,
-        "`lengthscale` must be finite and greater than 0, got -1.0",
-    ),
-    (
-        LaplaceFeatures,
-        {"lengthscale": [1.0, 2.0]},
-        ValueError,
-        "`lengthscale` must be one number or one for each of the 4",
-    ),
+    (FourierFeatures, {"norms": None}, ValueError, "`norms` must be a coupling"),
+    (FourierFeatures, {"directions": "halton"}, ValueError, "`norms` must be None"),
+    (FourierFeatures, {"lengthscale": -1.0}, ValueError, "`lengthscale` must be finite"),
+    (LaplaceFeatures, {"lengthscale": [1.0, 2.0]}, ValueError, "one for each of the 4"),
 ]
 
 
@@ -174,19 +126,14 @@ def test_bad_settings_are_refused_when_fitted(kind, settings, error, message):
 
 
 @pytest.mark.parametrize("kind", [FourierFeatures, LaplaceFeatures])
-def test_bad_points_are_refused(kind):
+def test_bad_tensors_are_refused(kind):
+    """The checks of scikit-learn have those of arrays."""
     x = points()
     fitted = kind(8, seed=0).fit(x)
-    with pytest.raises(NotFittedError, match=f"{kind.__name__} instance is not fitted yet"):
-        kind().transform(x)
-    with pytest.raises(ValueError, match=f"X has 3 features, but {kind.__name__} is expecting 4 features"):
-        fitted.transform(x[:, :3])
     with pytest.raises(ValueError, match="`X` must have 4 columns, got a Tensor of shape \\(60, 3\\)"):
         fitted.transform(torch.tensor(x[:, :3]))
     holes = x.copy()
     holes[3, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        fitted.transform(holes)
     with pytest.raises(ValueError, match="`X` must be finite, got NaN or infinity"):
         fitted.transform(torch.tensor(holes))
     with pytest.raises(TypeError, match="`X` must be real"):

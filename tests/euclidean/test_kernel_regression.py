@@ -90,11 +90,8 @@ def test_batches_give_what_the_whole_gives(features):
         classes = np.unique(labels) if start == 0 else None
         assert parts.partial_fit(x[start : start + 20], labels[start : start + 20], classes=classes) is parts
     np.testing.assert_allclose(parts.predict_proba(queries), whole.predict_proba(queries), rtol=1e-11)
-    assert (
-        parts.class_count_.tolist()
-        == whole.class_count_.tolist()
-        == np.unique(labels, return_counts=True)[1].tolist()
-    )
+    for model in (parts, whole):
+        np.testing.assert_array_equal(model.class_count_, np.unique(labels, return_counts=True)[1])
     # A new fit forgets the batches.
     np.testing.assert_array_equal(parts.fit(x, labels).predict_proba(queries), whole.predict_proba(queries))
 
@@ -134,9 +131,8 @@ def test_sparse_features_and_pipelines_serve():
     np.testing.assert_allclose(thin.predict_proba(queries), dense.predict_proba(queries), rtol=1e-12)
     steps = make_pipeline(StandardScaler(), RBFSampler(random_state=0))
     inside = KernelRegressionClassifier(steps).fit(x, labels)
-    outside = make_pipeline(StandardScaler(), KernelRegressionClassifier(RBFSampler(random_state=0))).fit(
-        x, labels
-    )
+    outside = make_pipeline(StandardScaler(), KernelRegressionClassifier(RBFSampler(random_state=0)))
+    outside.fit(x, labels)
     np.testing.assert_allclose(inside.predict_proba(queries), outside.predict_proba(queries), rtol=1e-10)
     assert not hasattr(steps[0], "mean_")
 
@@ -157,22 +153,13 @@ def test_bad_settings_are_refused(settings, error, message):
 
 
 def test_bad_data_are_refused():
-    x, labels, queries = blobs()
+    """The checks of scikit-learn have others."""
+    x, labels, _ = blobs()
     classifier = KernelRegressionClassifier().fit(x, labels)
-    with pytest.raises(ValueError, match="has 2 features, but KernelRegressionClassifier is expecting 3"):
-        classifier.predict(queries[:, :2])
-    with pytest.raises(ValueError, match="contains NaN"):
-        classifier.predict(np.full((1, 3), np.nan))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        classifier.fit(x, labels[:-1])
     with pytest.raises(ValueError, match=r"`y` must hold the labels of `classes` only, got .*'grey'"):
         classifier.partial_fit(x[:1], ["grey"])
-    with pytest.raises(
-        ValueError, match=r"`classes` must be those of the first batch, \['blue', 'green', 'red'\]"
-    ):
+    with pytest.raises(ValueError, match=r"`classes` must be those of the first batch, \['blue', 'green'"):
         classifier.partial_fit(x[:1], labels[:1], classes=["red"])
-    with pytest.raises(ValueError, match="continuous"):
-        classifier.fit(x, x[:, 0])
 
 
 def test_features_that_are_not_finite_are_refused():

@@ -10,7 +10,6 @@ import torch
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
 from graphrf.euclidean.modules import FourierModule, LaplaceModule
-from graphrf.euclidean.quadrature_features import QuadratureFeatures
 
 SETTINGS = [
     {"kernel": "gaussian", "directions": "orthogonal", "norms": "pnc", "readout": "paired"},
@@ -38,6 +37,7 @@ def test_fourier_module_has_the_numbers_of_the_transformer(points, settings):
     lengthscale = [0.7, 1.5, 3.0]
     features = FourierFeatures(10, lengthscale=lengthscale, seed=4, **settings).fit(np.zeros((1, 3)))
     expected = features.transform(points)
+    features.set_params(lengthscale=5.0)  # it waits for the next fit
     same_seed = FourierModule(3, 10, lengthscale=lengthscale, seed=4, **settings)
     for module in (FourierModule.from_features(features), same_seed):
         torch.testing.assert_close(module(points), expected, rtol=0, atol=1e-13)
@@ -52,26 +52,16 @@ def test_laplace_module_has_the_numbers_of_the_transformer(points):
 
 
 @pytest.mark.parametrize(
-    ("module", "features"), [(FourierModule, FourierFeatures), (LaplaceModule, LaplaceFeatures)]
+    ("kind", "settings"),
+    [
+        (FourierModule, {"readout": "paired", "lengthscale": [0.7, 1.5, 3.0]}),
+        (FourierModule, {"readout": "phased", "lengthscale": [0.7, 1.5, 3.0]}),
+        (LaplaceModule, {"lengthscale": 2.0}),
+    ],
+    ids=["paired", "phased", "laplace"],
 )
-def test_settings_changed_after_fit_are_not_those_of_the_features(points, module, features):
-    features = features(8, lengthscale=2.0, seed=1).fit(np.zeros((1, 3)))
-    expected = features.transform(points)
-    features.set_params(lengthscale=5.0)
-    torch.testing.assert_close(module.from_features(features)(points), expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("readout", ["paired", "phased"])
-def test_fourier_gradients_are_those_of_finite_differences(points, readout):
-    module = FourierModule(3, 4, readout=readout, lengthscale=[0.7, 1.5, 3.0], train_frequencies=True, seed=0)
-    _check_gradients(module, points)
-
-
-def test_laplace_gradients_are_those_of_finite_differences(points):
-    _check_gradients(LaplaceModule(3, 4, lengthscale=2.0, train_frequencies=True, seed=0), points)
-
-
-def _check_gradients(module, points):
+def test_gradients_are_those_of_finite_differences(points, kind, settings):
+    module = kind(3, 4, train_frequencies=True, seed=0, **settings)
     names = [name for name, _ in module.named_parameters()]
     assert set(names) == {"log_lengthscale", "frequencies"}
 
@@ -110,25 +100,6 @@ def test_narrow_numbers_are_widened_under_autocast_too(points, module, narrow):
     torch.testing.assert_close(answer, wide(x.to(narrow).float()).to(narrow), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("module", "features"),
-    [
-        (FourierModule, LaplaceFeatures(4)),
-        (FourierModule, QuadratureFeatures(3)),
-        (FourierModule, "features"),
-        (LaplaceModule, FourierFeatures(4, readout="phased")),
-        (LaplaceModule, FourierFeatures(4)),
-    ],
-    ids=["laplace", "quadrature", "text", "phased", "paired"],
-)
-def test_features_of_another_kind_are_refused(module, features):
-    if not isinstance(features, str):
-        features.fit(np.zeros((1, 2)))
-    kind = "FourierFeatures" if module is FourierModule else "LaplaceFeatures"
-    with pytest.raises(TypeError, match=f"`features` must be fitted {kind}, got"):
-        module.from_features(features)
-
-
 def test_bad_input_is_refused(points):
     module = FourierModule(3, 4, seed=0)
     with pytest.raises(ValueError, match=r"`x` must have shape \(\.\.\., 3\), got \(5, 2\)"):
@@ -139,6 +110,10 @@ def test_bad_input_is_refused(points):
         module(points.numpy())
     with pytest.raises(ValueError, match="`features` must be fitted"):
         FourierModule.from_features(FourierFeatures(4))
+    fitted = [kind(4).fit(np.zeros((1, 2))) for kind in (FourierFeatures, LaplaceFeatures)]
+    for kind, features in zip((LaplaceModule, FourierModule), fitted, strict=True):
+        with pytest.raises(TypeError, match=f"`features` must be fitted {kind._transformer.__name__}, got"):
+            kind.from_features(features)
     with pytest.raises(ValueError, match="even"):
         LaplaceModule(3, 5)
     with pytest.raises(TypeError, match="`train_frequencies`"):

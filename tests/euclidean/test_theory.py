@@ -1,4 +1,7 @@
-"""The closed forms of theory.py: against the papers' series, special functions, and simulated ensembles."""
+"""The closed forms of theory.py, against the papers' series and special functions.
+
+Errors of whole estimates are compared with simulated ones in test_unbiased.py.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +20,6 @@ from graphrf.euclidean.theory import (
     pair_norm_density,
     rf_conformity,
 )
-
-# Simulated here from first principles, without the package's own frequencies.
-
-
-def simplex_rows(d):
-    """d unit vectors at equal angles: the standard basis less its mean, normalised."""
-    rows = np.eye(d) - 1 / d
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def ensembles(n, m, d, kernel, directions, norms, rng):
-    """n independent sets of m frequencies, shape (n, m, d)."""
-    blocks = []
-    for start in range(0, m, d):
-        size = min(d, m - start)
-        if directions == "iid":
-            unit = rng.normal(size=(n, size, d))
-            unit /= np.linalg.norm(unit, axis=2, keepdims=True)
-        else:
-            unit, r = np.linalg.qr(rng.normal(size=(n, d, d)))
-            unit = unit * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]  # Haar
-            if directions == "simplex":
-                unit = simplex_rows(d) @ unit
-            unit = unit[:, :size]
-        u = rng.random((n, size))
-        if norms == "pm":
-            u[:] = u[:, :1]
-        if norms == "pnc":
-            u[:, 1::2] = 1 - u[:, 0 : size - size % 2 : 2]
-        blocks.append(kernel.norm_quantile(u, d)[..., None] * unit)
-    return np.concatenate(blocks, axis=1)
 
 
 def z_score(squares, truth):
@@ -68,14 +40,13 @@ def test_orthogonal_conformity_is_the_papers_series():
             assert rf_conformity(v, d) == pytest.approx(np.exp(log_terms).sum(), rel=1e-12)
 
 
-def simplex_series(v, d, with_binomial=False):
-    """SRF Eq. 24, and with the spare binomial that its Eq. 67 prints."""
+def simplex_series(v, d):
+    """SRF Eq. 24."""
     total = 0.0
     for k in range(60):
         inner = sum(
             (-1 / (d - 1)) ** p
             * math.exp(math.lgamma((d + p) / 2) - math.lgamma((d + p + 1) / 2))
-            * (math.comb(k, p) if with_binomial else 1)
             / (math.factorial(k - p) * math.factorial(p))
             for p in range(k + 1)
         )
@@ -148,51 +119,6 @@ def test_conformity_of_an_ensemble_is_its_mean_over_rotations():
     assert abs(z_score(pairs, ensemble_conformity(0.9, w))) < 5
 
 
-# Errors of whole estimates, simulated
-
-CASES = [(3, 3, name, norms) for name in ("iid", "orthogonal", "simplex") for norms in ("iid", "pnc", "pm")]
-CASES += [(7, 5, "orthogonal", "pnc"), (7, 5, "simplex", "pm")]  # blocks and parts of blocks
-
-
-@pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)
-def test_fourier_errors_are_those_of_simulated_ensembles(m, d, directions, norms):
-    # The other Matern kernels share every line of code with this one.
-    for number, name in enumerate(("gaussian", "matern12") if d == 3 else ("gaussian", "matern52")):
-        rng = np.random.default_rng([number, m])
-        kernel = stationary_kernel(name)
-        w = ensembles(5_000, m, d, kernel, directions, norms, rng)
-        difference = np.zeros(d)
-        difference[:2] = (0.9, 0.5)
-        distance = float(np.linalg.norm(difference))
-        estimate = np.cos(w @ difference).mean(axis=1)
-        truth = fourier_mse(distance, d, m, kernel=name, directions=directions, norms=norms)
-        assert abs(z_score((estimate - kernel(distance)) ** 2, truth)) < 5
-        assert abs(z_score(estimate, kernel(distance))) < 5
-        phase = rng.uniform(0, 2 * np.pi, (5_000, m))
-        phased = 2 * np.cos(w @ difference + phase) * np.cos(phase)
-        # Independent phases add 1/(2m).
-        assert abs(z_score((phased.mean(axis=1) - kernel(distance)) ** 2, truth + 0.5 / m)) < 5
-
-
-@pytest.mark.parametrize(("m", "d", "directions", "norms"), CASES)
-@pytest.mark.parametrize("antithetic", [False, True])
-def test_laplace_errors_are_those_of_simulated_ensembles(m, d, directions, norms, antithetic):
-    rng = np.random.default_rng([m, antithetic])
-    kernel = stationary_kernel("gaussian")
-    x, y = np.zeros(d), np.zeros(d)
-    x[:2], y[:2] = (0.4, 0.1), (0.1, 0.3)
-    w = ensembles(10_000, m, d, kernel, directions, norms, rng)
-    value = np.exp(w @ (x + y) / 0.8)
-    if antithetic:
-        value = (value + 1 / value) / 2
-    estimate = np.exp(-(x @ x + y @ y) / 0.64) * value.mean(axis=1)
-    exact = float(kernel(np.linalg.norm(x - y) / 0.8))
-    options = {"directions": directions, "norms": norms, "antithetic": antithetic, "lengthscale": 0.8}
-    truth = laplace_mse(x, y, m * (1 + antithetic), **options)
-    assert abs(z_score((estimate - exact) ** 2, truth)) < 5
-    assert abs(z_score(estimate, exact)) < 5
-
-
 # What follows from them
 
 
@@ -221,9 +147,6 @@ def test_blocks_and_parts_of_blocks_add_up():
     assert 25 * fourier_mse(1.0, 4, 5) == pytest.approx(16 * float(fourier_mse(1.0, 4, 4)) + single, rel=1e-13)
     assert fourier_mse([[0.0, 1.0]], 4, 8).shape == (1, 2)
     assert fourier_mse(0.0, 4, 8) < 1e-15
-
-
-def test_dimension_one_has_no_pairs_within_blocks():
     assert fourier_mse(1.0, 1, 4, norms="pm") == pytest.approx(float(fourier_mse(1.0, 1, 4, directions="iid")))
 
 

@@ -16,9 +16,9 @@ from graphrf.euclidean.frequencies.norms import NORMS
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import fourier_mse, laplace_mse
 
-D = 4
+D = 5  # odd: a frequency without a partner in each block
 BLOCKS = 1_200
-X, Y = np.array([0.35, 0.1, -0.2, 0.25]), np.array([-0.15, 0.4, 0.1, -0.3])
+X, Y = np.array([0.35, 0.1, -0.2, 0.25, 0.1]), np.array([-0.15, 0.4, 0.1, -0.3, 0.0])
 # |x + y| is small: positive features have finite and moderate fourth moments there.
 # Blocks of D; simplex+ has no closed form.
 BLOCKED = ("iid", "orthogonal", "simplex", "simplex+")
@@ -84,17 +84,6 @@ def test_simplex_plus_is_unbiased_and_no_worse_than_the_simplex():
         assert abs(z_score(sample, stationary_kernel(name)(np.linalg.norm(X - Y) / 1.2))) < 5
 
 
-@pytest.mark.parametrize("directions", ["halton", "sobol"])
-def test_scrambled_sequences_are_unbiased_over_seeds(directions):
-    distance = np.linalg.norm(X - Y) / 1.2
-    for name in ("gaussian", "matern32"):
-        means = np.empty(80)
-        for seed in range(80):
-            w = draw_frequencies(16, D, kernel=name, directions=directions, norms=None, seed=seed).matrix
-            means[seed] = np.cos(w @ (X - Y) / 1.2).mean()
-        assert abs(z_score(means, stationary_kernel(name)(distance))) < 5
-
-
 # Marginals. One frequency of each block, so that the sample is independent.
 
 
@@ -133,20 +122,12 @@ def test_every_frequency_of_a_scrambled_sequence_has_the_spectral_law(directions
         assert min(marginal_p_values(w, kernel)) > 1e-6
 
 
-@pytest.mark.parametrize("directions", ["orthogonal-hd", "simplex-hd"])
-def test_fast_products_have_exact_norms(directions):
-    for name in ("gaussian", "matern12"):
-        kernel = stationary_kernel(name)
-        w = draw_frequencies(2_000 * 8, 8, kernel=kernel, directions=directions, norms="pnc", seed=2).matrix
-        assert marginal_p_values(w[::8], kernel)[0] > 1e-6
-
-
 # Negative controls: wrong constructions that the tests above must be able to see.
 
 
 def positive_mean(w):
     """z score of the mean of exp(w . v - |v|^2 / 2) over frequencies, 1 if they are Gaussian."""
-    v = np.array([0.9, 0.0, 0.0, 0.0])
+    v = 0.9 * np.eye(D)[0]
     return z_score(np.exp(w @ v - v @ v / 2), 1.0)
 
 

@@ -24,29 +24,18 @@ READOUTS = ("fourier", "laplace")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianCopula:
-    r"""A Gaussian copula, as a coupling of the norms of a block of frequencies.
+    """A Gaussian copula, as a coupling of the norms of a block of frequencies.
 
     u = Phi(L e) with e standard normal and L the Cholesky factor of a correlation matrix, used as `norms` of
-    features whose blocks have `order` frequencies.
+    features whose blocks have `order` frequencies. Pairwise norm coupling (`norms="pnc"`) is the limit of
+    correlation -1 in each pair, so it is not in this family. Cost of a draw: O(order^2) per block.
+
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Definition A.7.
 
     Parameters
     ----------
     cholesky : array_like, shape (order, order)
-        L: lower triangular with a positive diagonal and rows of norm 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not such a matrix.
-
-    Notes
-    -----
-    Pairwise norm coupling (`norms="pnc"`) is the limit of correlation -1 in each pair, with zeros on the diagonal
-    of L, so it is not in this family.
-
-    Cost of a draw: O(order^2) per block.
-
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Definition A.7.
+        L: lower triangular with a positive diagonal and rows of norm 1; TypeError or ValueError if it is not.
 
     Examples
     --------
@@ -108,15 +97,7 @@ class GaussianCopula:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
-    """Result of `learn_copula`.
-
-    Attributes
-    ----------
-    copula : GaussianCopula
-        The copula after the last step.
-    losses : ndarray, shape (n_steps,)
-        The estimate of the loss before each step.
-    """
+    """Result of `learn_copula`: the last copula, and estimates of the loss before each step, shape (n_steps,)."""
 
     copula: GaussianCopula
     losses: np.ndarray
@@ -146,7 +127,12 @@ def learn_copula(
 
     with s_i the norm of row i of theta, which makes any real theta_ij (j < i) a Cholesky factor of a correlation
     matrix. Each step draws `n_samples` blocks of directions and normal vectors, and Adam uses the gradient through
-    the quantile function of the norms (the reparameterisation trick).
+    the quantile function of the norms (the reparameterisation trick). Cost of a step: O(n_samples (N^2 d + d^3))
+    time, n_samples N^2 numbers.
+
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34 and 35. The
+    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only. TypeError or
+    ValueError if an argument is not as below.
 
     Parameters
     ----------
@@ -161,26 +147,9 @@ def learn_copula(
     lengthscale : float or array_like of shape (d,)
     n_steps : int
     learning_rate : float
-        Settings of the optimiser Adam.
     n_samples : int
         Blocks drawn at each step; more make the gradient less noisy.
     seed : int, optional
-
-    Returns
-    -------
-    LearnedCopula
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not as above.
-
-    Notes
-    -----
-    Cost of a step: O(n_samples (N^2 d + d^3)) time, n_samples N^2 numbers.
-
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34 and 35. The
-    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only.
 
     Examples
     --------
@@ -217,7 +186,7 @@ def learn_copula(
         losses = np.empty(n_steps)
         for step in range(n_steps):
             scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
-            frequencies = norms_of_scores(scores, d, chosen)[..., None] * torch.from_numpy(
+            frequencies = NormsOfScores.apply(scores, d, chosen)[..., None] * torch.from_numpy(
                 unit_blocks(directions, n_samples, d, rng)
             )
             error = _gram(scaled, frequencies, positive) - exact
@@ -237,13 +206,8 @@ def cholesky_factor(theta: torch.Tensor, order: int) -> torch.Tensor:
     return factor / factor.norm(dim=1, keepdim=True)
 
 
-def norms_of_scores(scores: torch.Tensor, dimension: int, kernel: StationaryKernel) -> torch.Tensor:
-    """Norms r with P(|w| <= r) = Phi(score), differentiable in the scores."""
-    return _NormQuantile.apply(scores, dimension, kernel)
-
-
-class _NormQuantile(torch.autograd.Function):
-    """r = F^-1(Phi(g)): F(r) = Phi(g) differentiates to dr/dg = phi(g) / p(r)."""
+class NormsOfScores(torch.autograd.Function):
+    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g) / p(r)."""
 
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, dimension: int, kernel: StationaryKernel) -> torch.Tensor:

@@ -13,26 +13,10 @@ DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simp
 
 
 def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    r"""Orthogonal matrices from the Haar measure: QR of Gaussian matrices, the signs of R's diagonal moved to Q.
+    """Orthogonal matrices from the Haar measure, (n, d, d): QR of Gaussian ones, with the signs of R's diagonal.
 
-    LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive features.
-
-    Parameters
-    ----------
-    n : int
-        Number of matrices.
-    dimension : int
-        d.
-    rng : Generator
-
-    Returns
-    -------
-    ndarray, shape (n, d, d), float64
-
-    Notes
-    -----
-    Cost: O(n d^3) time. Source: Mezzadri 2007, "How to generate random matrices from the classical compact
-    groups", Sec. 4.
+    LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive features. Cost: O(n
+    d^3) time. Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups", Sec. 4.
 
     Examples
     --------
@@ -49,29 +33,14 @@ def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def simplex(dimension: int) -> np.ndarray:
-    r"""Rows that point to the corners of a simplex: unit vectors with cosine -1/(d-1) between any two.
+    r"""Rows that point to the corners of a simplex: unit vectors with cosine -1/(d-1) between any two, (d, d).
 
     .. math::
         s_i = \sqrt{\tfrac{d}{d-1}}\, e_i - \tfrac{\sqrt d + 1}{(d-1)^{3/2}} (1, \dots, 1, 0)^\top \; (i < d),
         \qquad s_d = \tfrac{1}{\sqrt{d-1}} (1, \dots, 1, 0)^\top.
 
-    Parameters
-    ----------
-    dimension : int
-        d, at least 2. At 2 the two rows are opposite.
-
-    Returns
-    -------
-    ndarray, shape (d, d)
-
-    Raises
-    ------
-    ValueError
-        If d < 2, since a simplex of one corner has no angle.
-
-    Notes
-    -----
-    Source: Reid et al. 2023, "Simplex random features", Eq. 9, whose sqrt(d + 1) must read sqrt(d) + 1.
+    ValueError if d < 2, since a simplex of one corner has no angle. Source: Reid et al. 2023, "Simplex random
+    features", Eq. 9, whose sqrt(d + 1) must read sqrt(d) + 1.
 
     Examples
     --------
@@ -84,16 +53,7 @@ def simplex(dimension: int) -> np.ndarray:
 
 
 def simplex_product(y: Any) -> Any:
-    """S y along the last axis, in O(d): S as `simplex` has it.
-
-    Parameters
-    ----------
-    y : ndarray or torch.Tensor, shape (..., d)
-
-    Returns
-    -------
-    ndarray or torch.Tensor, same shape
-    """
+    """S y along the last axis of an array or tensor, in O(d): S as `simplex` has it."""
     d = _check_simplex(y.shape[-1])
     total = y[..., :-1].sum(-1)
     out = (d / (d - 1)) ** 0.5 * y - ((d**0.5 + 1) / (d - 1) ** 1.5 * total)[..., None]
@@ -113,11 +73,14 @@ def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generato
 
 
 def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> np.ndarray:
-    r"""Turn the directions of a block so that longer frequencies subtend wider angles.
+    r"""Turn the directions of a block, shape (d, d), so that longer frequencies subtend wider angles.
 
     .. math:: w_i \leftarrow -\|w_i\| \frac{\sum_{j \ne i} w_j}{\|\sum_{j \ne i} w_j\|}, \quad i = 1, \dots, d,
 
-    one after the other, which lowers |sum_i w_i| at every step. (All at once would raise it.)
+    one after the other, which lowers |sum_i w_i| at every step. (All at once would raise it.) Where one norm
+    exceeds the sum of the others, the sum cannot vanish, and the vectors end antiparallel. Cost: O(d^2) per pass.
+
+    Source: Reid et al. 2023, "Simplex random features", Eqs 16 and 17, where the factor on the right is the norm.
 
     Parameters
     ----------
@@ -126,18 +89,6 @@ def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> 
         Directions to start from, unit vectors: the simplex.
     n_passes : int
         Passes over the block. It ends earlier once |sum w| is below 1e-12 of the sum of norms.
-
-    Returns
-    -------
-    ndarray, shape (d, d)
-        Unit vectors.
-
-    Notes
-    -----
-    Cost: O(d^2) per pass. Where one norm exceeds the sum of the others, the sum cannot vanish, and the vectors end
-    antiparallel. An update whose resultant is 0 is left out.
-
-    Source: Reid et al. 2023, "Simplex random features", Eqs 16 and 17, where the factor on the right is the norm.
     """
     w = rows * norms[:, None]
     total = w.sum(axis=0)

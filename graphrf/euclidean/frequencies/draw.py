@@ -59,9 +59,10 @@ def draw_frequencies(
     antithetic: bool = False,
     seed: int | None = None,
 ) -> Frequencies:
-    r"""Draw coupled random frequencies, each with the spectral distribution of a kernel as its marginal.
+    """Draw coupled random frequencies, each with the spectral distribution of a kernel as its marginal.
 
-    Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a rotation:
+    Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a rotation
+    ([theory](../theory/euclidean.md#couplings-of-directions)):
 
     ===============  ==================================================  =============================
     directions       U R                                                 cost of x W^T per block
@@ -75,6 +76,17 @@ def draw_frequencies(
     halton, sobol    scrambled low-discrepancy points, whole frequencies O(d^2)
     ===============  ==================================================  =============================
 
+    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
+    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
+    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
+    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
+    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
+
+    Time O(m d^2) for the rotations; memory m d numbers, or m for HD forms.
+
+    Source: Yu et al. 2016, "Orthogonal random features"; Reid et al. 2023, "Simplex random features", Eqs 8, 9, 17
+    and App. B.2; Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. G.
+
     Parameters
     ----------
     n : int
@@ -82,11 +94,11 @@ def draw_frequencies(
     dimension : int
         d.
     kernel : str or StationaryKernel
-        A kernel or its name, as for `stationary_kernel`.
+        "gaussian", "matern12", "matern32", "matern52" or "laplace".
     directions : str
     norms : str, NormCoupling or None
-        A coupling of `norm_coupling`. None for "halton" and "sobol", which have their own norms, and only for
-        these.
+        "iid", "pnc", "pm" or another coupling of `norm_coupling`. None for "halton" and "sobol", which have their
+        own norms, and only for these.
     antithetic : bool
         Draw n / 2 frequencies and add their negatives, as the second half of the rows, for positive features; in
         Fourier features -w repeats w.
@@ -94,30 +106,10 @@ def draw_frequencies(
         None draws one. Norms and directions have separate streams, so a seed gives the same directions for all
         couplings of norms.
 
-    Returns
-    -------
-    Frequencies
-
     Raises
     ------
     TypeError, ValueError
         If an argument is invalid, n is odd with `antithetic`, or `norms` cannot be combined with `directions`.
-
-    Notes
-    -----
-    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
-    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
-    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
-    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
-    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
-
-    Low-discrepancy points u in (0, 1)^d become Gaussian frequencies by the normal quantile, coordinate by
-    coordinate; Matern ones, which are Student t, take one more coordinate for the chi-square divisor.
-
-    Time O(m d^2) for the rotations; memory m d numbers, or m for HD forms.
-
-    Source: Yu et al. 2016, "Orthogonal random features"; Reid et al. 2023, "Simplex random features", Eqs 8, 9, 17
-    and App. B.2; Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. G.
 
     Examples
     --------
@@ -193,13 +185,11 @@ class DenseFrequencies(_Sized):
     def project(self, x: Any, out: np.ndarray | None = None) -> Any:
         x = floating("x", x, self.shape[1])
         if isinstance(x, np.ndarray):
-            return np.matmul(x, self._transposed(x.dtype), out=out)
+            matrix = self._single if x.dtype == np.float32 else self.matrix
+            return np.matmul(x, matrix.T, out=out)
         import torch
 
         return x @ torch.tensor(self.matrix.T, dtype=x.dtype, device=x.device)
-
-    def _transposed(self, dtype: np.dtype) -> np.ndarray:
-        return self._single.T if dtype == np.float32 else self.matrix.T
 
     @cached_property
     def _single(self) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from graphrf._base.compiled import njit
 
@@ -102,21 +103,9 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
 def hadamard(x: Any) -> Any:
     r"""H x along the last axis of a tensor, with H the orthonormal Walsh-Hadamard matrix of Sylvester's order.
 
-    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}.
+    .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix},
 
-    Parameters
-    ----------
-    x : torch.Tensor, shape (..., d)
-        d a power of two, floating point.
-
-    Returns
-    -------
-    torch.Tensor, same shape, dtype and device
-        With gradients.
-
-    Notes
-    -----
-    H is a Kronecker product: log2(d) / 4 products with a Hadamard matrix of order 16.
+    d a power of two. H is a Kronecker product: log2(d) / 4 products with a Hadamard matrix of order 16.
 
     Source: Choromanski, Rowland and Weller 2017, "The unreasonable effectiveness of structured random orthogonal
     embeddings", Sec. 2.
@@ -130,13 +119,10 @@ def hadamard(x: Any) -> Any:
     import torch
 
     d = x.shape[-1]
-    base = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=x.dtype, device=x.device)
     y, left = x.reshape(-1, 1, d), 1
     while left < d:
         order = min(16, d // left)
-        small = torch.ones(1, 1, dtype=x.dtype, device=x.device)
-        while small.shape[0] < order:
-            small = torch.kron(base, small)
+        small = torch.tensor(linalg.hadamard(order), dtype=x.dtype, device=x.device)
         y = torch.einsum("ab,nlbr->nlar", small, y.reshape(-1, left, order, d // (left * order)))
         left *= order
     return y.reshape(x.shape) / d**0.5

@@ -68,7 +68,7 @@ _COUPLINGS = {
 
 
 def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
-    r"""The coupling with a name; a coupling is returned unchanged.
+    """The coupling with a name; a coupling is returned unchanged.
 
     ======  ==========================================================================================
     name    uniforms of a block of d frequencies
@@ -78,28 +78,14 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     pm      positive monotone: one u for the whole block
     ======  ==========================================================================================
 
-    A negative monotone coupling gives a pair of orthogonal frequencies the least possible variance: for positive
-    features always, for Fourier features at small distances. One norm for all gives the largest variance;
-    normalised attention can still benefit from it.
+    [Theory](../theory/euclidean.md#couplings-of-norms) has their variances. Source: Reid et al. 2024,
+    "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and App. B.3.
 
     Parameters
     ----------
     norms : str or NormCoupling
-        A name, or an object with `uniforms(n_blocks, size, rng)`, such as a learned Gaussian copula.
-
-    Returns
-    -------
-    NormCoupling
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a name nor a coupling.
-
-    Notes
-    -----
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and
-    App. B.3.
+        A name, or an object with `uniforms(n_blocks, size, rng)`, such as a learned Gaussian copula; TypeError or
+        ValueError if it is neither.
 
     Examples
     --------

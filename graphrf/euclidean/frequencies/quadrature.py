@@ -23,37 +23,17 @@ _TAIL = 1e-4
 
 
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Gauss-Hermite nodes and weights of an integral over the line.
+    """Gauss-Hermite nodes (increasing) and weights of an integral over the line, for `n_nodes` of at least 1.
 
     With xi_i the roots of the Hermite polynomial H_n and alpha_i its (physicists') weights,
 
         w_i = sqrt(2) xi_i,    v_i = sqrt(2) alpha_i exp(xi_i^2),
 
-    so that v_i times the standard normal density at w_i is alpha_i / sqrt(pi).
-
-    Parameters
-    ----------
-    n_nodes : int
-        At least 1.
-
-    Returns
-    -------
-    nodes, weights : ndarray of float64, shape (n_nodes,)
-        Nodes in increasing order, symmetric about 0; positive weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_nodes` is not an integer, or is below 1.
-
-    Notes
-    -----
-    sum_i v_i f(w_i) is exact when f is the normal density times a polynomial of degree 2 n - 1. For another
-    spectral density p the rule integrates p / q, with q the normal density: importance weights. p / q grows as
-    exp(w^2 / 2), which no polynomial follows, so for Matern kernels the rule converges slowly.
-
-    alpha_i underflows at the outer nodes from n = 370 on; the weights here come from the Hermite functions and
-    do not. Cost: O(n_nodes^2) time.
+    so that v_i times the standard normal density at w_i is alpha_i / sqrt(pi). sum_i v_i f(w_i) is exact when f is
+    the normal density times a polynomial of degree 2 n - 1. For another spectral density p the rule integrates p /
+    q, with q the normal density: importance weights, which grow as exp(w^2 / 2), so that the rule converges slowly
+    for Matern kernels. alpha_i underflows at the outer nodes from n = 370 on; the weights here come from the
+    Hermite functions and do not. Cost: O(n_nodes^2) time.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.1, Eqs. A.16
     to A.20.
@@ -80,16 +60,12 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Gauss-Legendre nodes and weights of an integral over the line, by w = tan(pi u / 2).
+    """Gauss-Legendre nodes and weights of an integral over the line, by w = tan(pi u / 2).
 
     With xi_i in (-1, 1) and alpha_i the Gauss-Legendre rule of degree n,
 
         w_i = tan(pi xi_i / 2),    v_i = (pi / 2) alpha_i (1 + w_i^2).
 
-    Parameters, Returns and Raises: see `gauss_hermite`.
-
-    Notes
-    -----
     The normal density is not integrated exactly: the weights v_i p(w_i) sum to 1.078 for 5 nodes and to 1.0002 for
     20; with standard deviation 1/0.7, to 0.949 and 0.9997. Cost: O(n_nodes^2) time.
 
@@ -108,23 +84,12 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""Nodes and weights of the compound Simpson rule on [-max_frequency, max_frequency].
+    """Nodes and weights of the compound Simpson rule on [-max_frequency, max_frequency], n_nodes odd and >= 3.
 
-    Nodes are h = 2 max_frequency / (n_nodes - 1) apart, with weights h/3 (1, 4, 2, 4, ..., 2, 4, 1).
-
-    Parameters
-    ----------
-    n_nodes : int
-        An odd number of at least 3: 2 L + 1 nodes for L pairs of intervals.
-    max_frequency : float
-        End of the interval, greater than 0.
-
-    Returns and Raises: see `gauss_hermite`; ValueError also if `n_nodes` is even.
-
-    Notes
-    -----
-    Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi / h) = k(t), and
-    near t = pi / h there is a spurious peak of height -1/3 (1/3 where L is odd). Keep distances well below pi / h.
+    Nodes are h = 2 max_frequency / (n_nodes - 1) apart, with weights h/3 (1, 4, 2, 4, ..., 2, 4, 1). Equidistant
+    frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi / h) = k(t), and near t = pi /
+    h there is a spurious peak of height -1/3 (1/3 for an odd number of pairs of intervals). Keep distances well
+    below pi / h.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.3, Eqs. A.24
     to A.27.
@@ -158,11 +123,15 @@ def spectral_rule(
     kernel: str | StationaryKernel = "gaussian",
     normalize: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Frequencies and weights with k(x - x') approximately sum_i a_i cos(w_i . (x - x')), for lengthscale 1.
+    """Frequencies and weights with k(x - x') approximately sum_i a_i cos(w_i . (x - x')), for lengthscale 1.
 
     The nodes are the Cartesian product of a rule with itself; the weight of a node is the product of the rule's
     weights times the kernel's spectral density p in R^d. As the cosine is even, one node of each pair +-w is
-    kept, with twice the weight.
+    kept, with twice the weight: m is about n_nodes^d / 2 frequencies (m, d), of which the first is 0 for an odd
+    n_nodes, and positive weights (m,). Nodes whose weight underflows to 0 are omitted.
+
+    Cost: O(d n_nodes^d) time and numbers. Source: "Numerical methods for improved decoupled sampling of Gaussian
+    processes", Sec. A.3.3, Eqs. A.20, A.23.
 
     Parameters
     ----------
@@ -178,28 +147,12 @@ def spectral_rule(
     normalize : bool
         Divide the weights by their sum, so that k(0) = 1 exactly.
 
-    Returns
-    -------
-    frequencies : ndarray of float64, shape (m, d)
-        Half of the product's nodes; m is about n_nodes^d / 2. Where n_nodes is odd the first is 0.
-    weights : ndarray of float64, shape (m,)
-        Greater than 0. Nodes whose weight underflows to 0 are omitted.
-
     Raises
     ------
     TypeError, ValueError
         If an argument is of another type or out of range, if there would be more than 2^20 nodes, or if a given
-        rule has nodes that are not symmetric about 0 or weights that are not positive.
-
-    Notes
-    -----
-    A feature needs the square root of its weight, so rules with negative weights are refused: plain
-    Newton-Cotes rules have some at degree 8 and from degree 10 on.
-
-    Cost: O(d n_nodes^d) time and numbers.
-
-    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3, Eqs. A.20,
-    A.23.
+        rule has nodes that are not symmetric about 0 or weights that are not positive, whose square roots features
+        need (plain Newton-Cotes rules have negative ones at degree 8 and from degree 10 on).
 
     Examples
     --------
@@ -240,15 +193,6 @@ def step(
     n_nodes: int, *, rule: str | Rule = "gauss-hermite", kernel: str | StationaryKernel = "gaussian"
 ) -> float | None:
     """The distance h of the nodes of a rule if they are equidistant, with period 2 pi / h; else None.
-
-    Parameters
-    ----------
-    n_nodes, rule, kernel
-        See `spectral_rule`.
-
-    Returns
-    -------
-    float or None
 
     Examples
     --------

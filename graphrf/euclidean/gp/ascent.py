@@ -21,15 +21,7 @@ _IMPOSSIBLE = -1e25
 
 
 class Ascent(NamedTuple):
-    """Final point of a gradient ascent.
-
-    Attributes
-    ----------
-    point : dict of ndarray
-    value : float
-    converged : bool
-        True if the optimiser reports convergence.
-    """
+    """Final point of a gradient ascent, its value, and whether the optimiser reports convergence."""
 
     point: Point
     value: float
@@ -40,17 +32,12 @@ def ascend(
     objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
 ) -> Ascent:
     """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low, high)."""
-    shapes = {name: value.shape for name, value in start.items()}
-    if not shapes or max_iterations == 0:
+    if not start or max_iterations == 0:
         return Ascent(start, value_at(objective, start), True)
 
     def unpacked(vector: np.ndarray) -> Point:
-        parts, first = {}, 0
-        for name, shape in shapes.items():
-            size = int(np.prod(shape))
-            parts[name] = vector[first : first + size].reshape(shape)
-            first += size
-        return parts
+        parts = np.split(vector, np.cumsum([value.size for value in start.values()])[:-1])
+        return {name: part.reshape(start[name].shape) for name, part in zip(start, parts, strict=True)}
 
     def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
         tensors = {name: torch.tensor(value, requires_grad=True) for name, value in unpacked(vector).items()}

@@ -15,37 +15,11 @@ _ROUNDING = 1e-8
 
 
 def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float = 0.0) -> float:
-    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats, not divided by the size.
+    """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats: `gp.metrics.kl_divergence`.
 
-    .. math:: \mathrm{KL} = \tfrac12 \Big( \log \frac{|\Sigma_1|}{|\Sigma_0|}
-              + \mathrm{tr}(\Sigma_1^{-1} (\Sigma_0 - \Sigma_1))
-              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) \Big).
-
-    Parameters
-    ----------
-    mean0, mean1 : array_like, shape (k,)
-        For an approximate posterior, the approximation is first and the exact posterior second.
-    cov0, cov1 : array_like, shape (k, k), symmetric
-    jitter : float
-        A variance >= 0 added to both diagonals. Posteriors of smooth functions at many points are singular to
-        rounding; with the noise variance here, noisy values are compared.
-
-    Returns
-    -------
-    float, at least 0
-
-    Raises
-    ------
-    TypeError, ValueError
-        If shapes differ, entries are not finite, or a covariance plus the jitter is not symmetric positive
-        definite up to rounding.
-
-    Notes
-    -----
-    `graphrf.gp.metrics.kl_divergence`. About 5 k^3 operations.
-
-    Source: Eq. A.33 of "Numerical methods for improved decoupled sampling of Gaussian processes", which is for
-    equal means, with the quadratic term of means that differ.
+    Arguments, errors and cost are as there. Posteriors of smooth functions at many points are singular to rounding
+    and need a `jitter`. Source: Eq. A.33 of "Numerical methods for improved decoupled sampling of Gaussian
+    processes", which is for equal means, with the quadratic term of means that differ.
 
     Examples
     --------
@@ -58,39 +32,30 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
 
 
 def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
-    r"""The squared 2-Wasserstein distance of two normal distributions.
+    r"""The squared 2-Wasserstein distance of two normal distributions, in the squared units of the values.
 
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1
               - 2 (\Sigma_1^{1/2} \Sigma_0 \Sigma_1^{1/2})^{1/2} \big).
 
-    The least mean squared distance of two vectors with these distributions, in the squared units of the values.
+    It is the least mean squared distance of two vectors with these distributions. With Sigma_i = R_i R_i^T, the
+    second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by the polar factor of R_1^T R_0; it is
+    computed as this sum of squares, which cannot be negative and has no cancellation. About 20 k^3 operations.
+
+    Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in
+    Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 
     Parameters
     ----------
     mean0, mean1 : array_like, shape (k,)
     cov0, cov1 : array_like, shape (k, k), symmetric positive semidefinite
-        They may be singular: no jitter is needed. Eigenvalues up to k 2^-52 of the largest are treated as 0, and
-        so are negative ones down to -1e-8 of it.
-
-    Returns
-    -------
-    float, at least 0
+        They may be singular: no jitter is needed. Eigenvalues up to k 2^-52 of the largest are treated as 0, as in
+        `numpy.linalg.matrix_rank`, and so are negative ones down to -1e-8 of it.
 
     Raises
     ------
     ValueError
         If shapes differ, entries are not finite, or a covariance is not symmetric or has a negative eigenvalue
         below that.
-
-    Notes
-    -----
-    With Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by the polar
-    factor of R_1^T R_0. It is computed as this sum of squares, which cannot be negative and has no cancellation.
-    Eigenvalues up to k 2^-52 of the largest are rounding errors, as in `numpy.linalg.matrix_rank`: their roots
-    would be 1e-8 of the largest root. About 20 k^3 operations.
-
-    Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions"; used in
-    Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 
     Examples
     --------

@@ -19,13 +19,7 @@ from graphrf.euclidean.kernels import StationaryKernel
 
 
 class ProcessMoments(NamedTuple):
-    """A normal distribution.
-
-    Attributes
-    ----------
-    mean : ndarray, shape (q,)
-    covariance : ndarray, shape (q, q)
-    """
+    """A normal distribution: its mean, shape (q,), and covariance, shape (q, q)."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -46,28 +40,17 @@ def exact_moments(
     .. math:: \mu = K_* (K + \mathrm{diag}(noise))^{-1} y, \quad
               \Sigma = K_{**} - K_* (K + \mathrm{diag}(noise))^{-1} K_*^\top.
 
-    Parameters
-    ----------
-    kernel, x, y, noise, lengthscale, output_scale
-        See `decoupled_draws`; y has shape (n,).
-    x_new : array_like, shape (q, d)
-
-    Returns
-    -------
-    ProcessMoments
-        For noisy values add the noise variance to the diagonal of the covariance.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If input has a wrong type, shape or value, or the kernel matrix plus noise is numerically singular.
-
-    Notes
-    -----
-    Cost: O(n^3 + n^2 q + n q^2) time, n^2 + n q + q^2 numbers.
+    For noisy values add the noise variance to the diagonal of the covariance. Cost: O(n^3 + n^2 q + n q^2) time,
+    n^2 + n q + q^2 numbers.
 
     Source: Eqs. A.2 and, with `noise=0` and y = u, A.3 of "Numerical methods for improved decoupled sampling of
     Gaussian processes".
+
+    Parameters
+    ----------
+    kernel, x, y, noise, lengthscale, output_scale
+        See `decoupled_draws`, also for the errors; y has shape (n,).
+    x_new : array_like, shape (q, d)
 
     Examples
     --------
@@ -99,29 +82,17 @@ def decoupled_moments(
               \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \, C^\top, \quad
               C = K_* (K + \mathrm{diag}(noise))^{-1}.
 
-    Parameters
-    ----------
-    features, kernel, x, y, noise, lengthscale, output_scale
-        See `decoupled_draws`; y has shape (n,).
-    x_new : array_like, shape (q, d)
-
-    Returns
-    -------
-    ProcessMoments
-        The mean is that of `exact_moments`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See `decoupled_draws`.
-
-    Notes
-    -----
-    Cost: O(n^3 + n^2 q + (n + q) q D) time.
+    The mean is that of `exact_moments`. Cost: O(n^3 + n^2 q + (n + q) q D) time.
 
     Source: Eq. A.6 of "Numerical methods for improved decoupled sampling of Gaussian processes", for noisy values.
     Its cross term, printed twice alike, is one term and its transpose; computed as a square, the covariance has no
     negative eigenvalues.
+
+    Parameters
+    ----------
+    features, kernel, x, y, noise, lengthscale, output_scale
+        See `decoupled_draws`, also for the errors; y has shape (n,).
+    x_new : array_like, shape (q, d)
 
     Examples
     --------
@@ -149,28 +120,16 @@ def weight_space_moments(
     .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
               C = \Phi_* \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}.
 
-    Parameters
-    ----------
-    features, x, y, noise, output_scale
-        See `weight_space_draws`.
-    x_new : array_like, shape (q, d)
-
-    Returns
-    -------
-    ProcessMoments
-        The covariance has at most rank D.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See `weight_space_draws`.
-
-    Notes
-    -----
-    The covariance is computed as the equal sum of squares of `decoupled_moments`. Cost:
+    The covariance, of rank D at most, is computed as the equal sum of squares of `decoupled_moments`. Cost:
     O(n^3 + n^2 (q + D) + n q (q + D)) time.
 
     Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
+
+    Parameters
+    ----------
+    features, x, y, noise, output_scale
+        See `weight_space_draws`, also for the errors.
+    x_new : array_like, shape (q, d)
 
     Examples
     --------

@@ -44,6 +44,10 @@ class Process:
         _agree(features, self.kernel, self.lengthscale, x.shape[1])
         return transformed(features, x, self.output_scale)
 
+    def features_and_kernel(self, features: Transformer, x: np.ndarray) -> np.ndarray:
+        """[Phi, K] between `x` and the observed points, shape (n, D + number of observed points)."""
+        return np.hstack([self.features(features, x), self.cross(x)])
+
 
 def make_process(kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any, output_scale: Any) -> Process:
     """The process of a kernel, at validated points with validated noise."""

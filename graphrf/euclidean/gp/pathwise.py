@@ -5,14 +5,15 @@ Also draws in the weights of the features alone. `moments` has the exact means a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf.euclidean.gp.observed import (
-    Process,
     Transformer,
     cholesky_solver,
     make_process,
@@ -25,34 +26,22 @@ from graphrf.euclidean.kernels import StationaryKernel
 from graphrf.operators.pathwise import PosteriorDraws, condition, draw_normals, posterior_draws
 
 
-class _Basis(Protocol):
-    """Functions of R^d whose linear combinations are the draws."""
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        """Values of the functions at points of shape (q, d), one function a column."""
-        ...
-
-
 @dataclass(frozen=True, repr=False)
 class FunctionDraws:
-    """Draws from a posterior, each a function on R^d that can be evaluated anywhere.
-
-    Made by `decoupled_draws` and `weight_space_draws`.
+    """Draws from a posterior, each a function on R^d: of `decoupled_draws` and `weight_space_draws`.
 
     Attributes
     ----------
     draws : PosteriorDraws
         Coefficients of the draws, shape (number of functions, s, 1), and the result of the solver.
-    basis : object
-        The functions of these coefficients.
-    dimension : int
-        d.
-    seed : int
-        Seed of the draws.
+    basis : callable
+        Values of the functions of these coefficients at points (q, d), one function a column.
+    dimension, seed : int
+        d, and the seed of the draws.
     """
 
     draws: PosteriorDraws
-    basis: _Basis
+    basis: Callable[[np.ndarray], np.ndarray]
     dimension: int
     seed: int
 
@@ -69,7 +58,7 @@ class FunctionDraws:
         x = query_points("x", x, self.dimension)
         if len(x) == 0:  # scikit-learn's transformers refuse empty input
             return np.empty((self.draws.coefficients.shape[1], 0))
-        return np.ascontiguousarray(self.draws.at(_DenseFactor(self.basis.values(x)))[:, :, 0].T)
+        return np.ascontiguousarray(self.draws.at(_DenseFactor(self.basis(x)))[:, :, 0].T)
 
 
 def decoupled_draws(
@@ -90,7 +79,14 @@ def decoupled_draws(
               (y - \Phi w - \varepsilon), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
     The mean is that of the exact posterior for any features. The covariance is exact where
-    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`.
+    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's rule.
+
+    Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of the q points.
+    Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the number of draws.
+
+    Source: Eqs. A.4 (`noise=0`, y = u) and A.5 of "Numerical methods for improved decoupled sampling of Gaussian
+    processes", after Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions
+    from Gaussian Process Posteriors".
 
     Parameters
     ----------
@@ -114,27 +110,11 @@ def decoupled_draws(
     seed : int in [0, 2^63), optional
         None draws one, which the result records.
 
-    Returns
-    -------
-    FunctionDraws
-
     Raises
     ------
     TypeError, ValueError
         If input has a wrong type, shape or value, features name another kernel or lengthscale, or the kernel
         matrix plus noise is numerically singular.
-
-    Notes
-    -----
-    The update is Matheron's rule in the functions phi_j and k(., x_i) together, as in
-    `graphrf.operators.pathwise.condition`.
-
-    Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of the q points.
-    Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the number of draws.
-
-    Source: Eqs. A.4 (`noise=0`, y = u) and A.5 of "Numerical methods for improved decoupled sampling of Gaussian
-    processes", after Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions
-    from Gaussian Process Posteriors".
 
     Examples
     --------
@@ -148,8 +128,6 @@ def decoupled_draws(
     >>> settings = {"noise": 0.01, "lengthscale": 0.5}
     >>> draws = decoupled_draws(features, "gaussian", x, y, n_samples=20_000, seed=0, **settings)
     >>> asked = np.array([[0.2], [3.0]])
-    >>> draws.at(asked).shape
-    (20000, 2)
     >>> from graphrf.euclidean.gp.moments import exact_moments
     >>> exact = exact_moments("gaussian", x, y, asked, **settings)
     >>> bool(np.abs(draws.at(asked).mean(axis=0) - exact.mean).max() < 0.05)
@@ -169,9 +147,8 @@ def decoupled_draws(
     coefficients, solution = condition(rows, process.solver.solve, prior, y.T - errors[:, :, 0])
     coefficients = coefficients[:, :, None]
     coefficients.setflags(write=False)
-    return FunctionDraws(
-        PosteriorDraws(coefficients, solution), _FeaturesAndKernel(features, process), x.shape[1], seed
-    )
+    draws = PosteriorDraws(coefficients, solution)
+    return FunctionDraws(draws, partial(process.features_and_kernel, features), x.shape[1], seed)
 
 
 def weight_space_draws(
@@ -192,25 +169,18 @@ def weight_space_draws(
     For comparison with `decoupled_draws`: D functions cannot both follow many observations and keep the prior's
     variance away from them (variance starvation), and the mean is not exact.
 
+    Cost: O(n^3 + n^2 s + n D s) once; then O(q D s) for q points. Source: Sec. A.2 of "Numerical methods for
+    improved decoupled sampling of Gaussian processes".
+
     Parameters
     ----------
     features, x, y, noise, n_samples, output_scale, seed
         See `decoupled_draws`; y has shape (n,). `noise=0` needs Phi of rank n.
 
-    Returns
-    -------
-    FunctionDraws
-
     Raises
     ------
     TypeError, ValueError
         If input has a wrong type, shape or value, or Phi Phi^T plus noise is numerically singular.
-
-    Notes
-    -----
-    Cost: O(n^3 + n^2 s + n D s) once; then O(q D s) for q points.
-
-    Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 
     Examples
     --------
@@ -226,8 +196,8 @@ def weight_space_draws(
     n_samples = checks.integer("n_samples", n_samples, low=1)
     seed = checks.seed(seed)
     x, y, noise = observations(x, y, noise)
-    basis = _FeaturesAlone(features, output_variance(output_scale))
-    phi = basis.values(x)
+    basis = partial(transformed, features, output_scale=output_variance(output_scale))
+    phi = basis(x)
     solve = cholesky_solver(phi @ phi.T, noise, "the features' products").solve
     draws = posterior_draws(
         _DenseFactor(phi), noise, y[:, None], solve, n_samples=n_samples, rng=np.random.default_rng(seed)
@@ -262,21 +232,3 @@ class _ObservedFactor(_DenseFactor):
     def apply_t(self, y: np.ndarray) -> np.ndarray:
         size, columns = self.shape
         return np.concatenate([np.zeros((columns - size, y.shape[1])), y])
-
-
-@dataclass(frozen=True)
-class _FeaturesAndKernel:
-    features: Transformer
-    process: Process
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        return np.hstack([self.process.features(self.features, x), self.process.cross(x)])
-
-
-@dataclass(frozen=True)
-class _FeaturesAlone:
-    features: Transformer
-    output_scale: float
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        return transformed(self.features, x, self.output_scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +12,8 @@ from graphrf._base import checks
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.gp.ascent import Ascent, Point, ascend
 from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
-from graphrf.euclidean.gp.weight_space import DualPosterior, PrimalPosterior, block_sums, total_sums
+from graphrf.euclidean.gp.weight_space import CosineBasis, DualPosterior, PrimalPosterior, total_sums
 from graphrf.euclidean.kernels import StationaryKernel
-from graphrf.euclidean.tensors import paired
 
 FREQUENCIES = ("fixed", "trained")
 
@@ -29,17 +28,25 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     a Gaussian process of kernel s m^-1 sum_i cos(w_i . (x - x') / l). Lengthscale, output scale s and noise
     variance maximise the marginal likelihood; with `frequencies="trained"` so does W.
 
+    With fewer frequencies than the kernel needs over the range of X, features repeat and standard deviations
+    become too small away from the data. Compare with twice as many frequencies. An evaluation of the likelihood
+    with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of rows, for n >= 2m; with fewer rows
+    O(n^2 m + n^3) and O(n m). On another number of torch's threads the result is the same up to rounding.
+
+    Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
+    "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
+
     Parameters
     ----------
     n_frequencies : int
         m; there are 2m features.
-    kernel : {"gaussian", "matern12", "matern32", "matern52", "laplace"}
-    directions, norms : optional
-        Coupling of frequencies, as for `FourierFeatures`; "halton" and "sobol" need norms=None.
+    kernel, directions, norms : optional
+        Distribution and coupling of the frequencies, as for `draw_frequencies`; "halton" and "sobol" need
+        norms=None.
     frequencies : {"fixed", "trained"}
-        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained": W maximises the
-        likelihood too, as in the paper: a model with m d more parameters, which fits better with few frequencies
-        and overfits with many (standard deviations become too small).
+        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained", as in the paper: m d
+        more parameters, which fit better with few frequencies and overfit with many (standard deviations become
+        too small).
     lengthscale : {"ard", "shared"}, float or array_like of shape (d,)
         One trained for each coordinate, one trained for all, or fixed.
     output_scale, noise : float, optional
@@ -48,18 +55,18 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         The constant c is a generalised least-squares estimate for each output, profiled out in training and
         treated as known afterwards: standard deviations exclude its uncertainty.
     n_starts : int
-        Number of optimisations; the best is kept. The first starts at the best point of a grid, the others at
+        Optimisations, of which the best is kept. The first starts at the best point of a grid, the others at
         random multiples of its lengthscales, with new frequencies if these are trained.
     max_iterations : int
-        Maximum number of L-BFGS iterations per ascent; training frequencies takes a second ascent.
+        Of L-BFGS, per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
-        Seed of frequencies and starting points; None draws one, which `seed_` records.
+        Of frequencies and starting points; None draws one, which `seed_` records.
 
     Attributes
     ----------
     lengthscale_ : float or ndarray, shape (d,)
     output_scale_, noise_ : float
-        Variances, in units of y squared.
+        In units of y squared.
     mean_ : float, or ndarray of shape (p,) for several outputs
         The constant c.
     frequencies_ : ndarray, shape (m, d)
@@ -69,18 +76,6 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     converged_ : bool
         True if the optimiser reached its tolerance.
     seed_, n_features_in_ : int
-
-    Notes
-    -----
-    An evaluation of the likelihood with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of
-    rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). torch, float64; on another number of
-    torch's threads the result is the same up to rounding.
-
-    With fewer frequencies than the kernel needs over the range of X, features repeat and standard deviations
-    become too small away from the data. Compare with twice as many frequencies.
-
-    Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
 
     Examples
     --------
@@ -136,29 +131,19 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
 
     def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
         given, constant = self._hyperparameters(tensors(point), data), self.mean == "constant"
-        basis = _CosineBasis(given.lengthscale, torch.tensor(point["frequencies"]))
+        basis = CosineBasis(given.lengthscale, torch.tensor(point["frequencies"]))
         k = 2 * self._m
         if data.x.shape[0] < k:
             dual = DualPosterior(basis(data.x), data.sides, given.scale, given.noise, constant)
             return _WeightSpace(basis, dual)
-        sums = total_sums(lambda x, sides: block_sums(basis(x), sides), data.x, data.sides, k)
+        sums = total_sums(basis.sums, data.x, data.sides, k)
         return _WeightSpace(basis, PrimalPosterior(sums, given.scale, given.noise, constant))
-
-
-class _CosineBasis(NamedTuple):
-    """The features of known hyperparameters."""
-
-    lengthscale: Tensor
-    frequencies: Tensor
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return paired((x / self.lengthscale) @ self.frequencies.T)
 
 
 class _WeightSpace:
     """Functions with random weights from the posterior."""
 
-    def __init__(self, basis: _CosineBasis, posterior: PrimalPosterior | DualPosterior) -> None:
+    def __init__(self, basis: CosineBasis, posterior: PrimalPosterior | DualPosterior) -> None:
         self._basis, self._posterior = basis, posterior
         self.constant = posterior.constant
 

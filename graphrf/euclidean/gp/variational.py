@@ -39,24 +39,30 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     a lower bound of log p(y | l, s, sigma^2, c), where both W and a are integrated out; for several outputs the
     first term is summed over them. Expectations are in closed form.
 
+    `predict` has the exact mean and variance of f under q; `sample` draws frequencies and weights from q. Away
+    from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) / l|^2 / 2), so standard
+    deviations grow far from the data. An evaluation of the bound with its gradient takes O(n m^2 + m^3 + n m d)
+    time and O(m^2) memory.
+
+    Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by representing
+    uncertainty in frequency inputs", with optimal weights, which replace its phases on learned intervals.
+
     Parameters
     ----------
     n_frequencies : int
         m; 3 m d numbers are trained in addition to the hyperparameters.
     directions, norms : optional
         Initial means, as for `FourierFeatures`. In the prior, frequencies are independent.
-    lengthscale, output_scale, noise, mean : optional
+    lengthscale, output_scale, noise, mean, seed : optional
         See `SparseSpectrumGPRegressor`. The kernel is Gaussian.
     n_starts : int
-        Number of optimisations, each with its own frequencies and anchors; the best is kept.
+        Optimisations, each with its own frequencies and anchors, of which the best is kept.
     max_iterations : int
-        Maximum number of L-BFGS iterations per ascent: of the likelihood with fixed frequencies, then the bound.
-    seed : int in [0, 2^63), optional
-        None draws one, which `seed_` records.
+        Of L-BFGS, per ascent: of the likelihood with fixed frequencies, then the bound.
 
     Attributes
     ----------
-    lengthscale_, output_scale_, noise_, mean_
+    lengthscale_, output_scale_, noise_, mean_, converged_, seed_, n_features_in_
         See `SparseSpectrumGPRegressor`.
     frequencies_, deviations_ : ndarray, shape (m, d)
         mu and sigma, at lengthscale 1.
@@ -64,20 +70,6 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         z, in units of X.
     lower_bound_ : float
         L, summed over outputs.
-    converged_ : bool
-        True if the optimiser reached its tolerance.
-    seed_, n_features_in_ : int
-
-    Notes
-    -----
-    `predict` has the exact mean and variance of f under q; `sample` draws frequencies and weights from q. Away
-    from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) / l|^2 / 2), so standard
-    deviations grow far from the data.
-
-    An evaluation of the bound with its gradient takes O(n m^2 + m^3 + n m d) time and O(m^2) memory.
-
-    Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by representing
-    uncertainty in frequency inputs", with optimal weights, which replace its phases on learned intervals.
 
     Examples
     --------
@@ -163,15 +155,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
 
 
 class UncertainBasis(NamedTuple):
-    """Paired features of independent Gaussian frequencies.
-
-    Attributes
-    ----------
-    lengthscale : Tensor, shape () or (d,)
-    means, deviations : Tensor, shape (m, d)
-        Of the frequencies.
-    anchors : Tensor, shape (m, d)
-    """
+    """Paired features of independent Gaussian frequencies (m, d), about their anchors."""
 
     lengthscale: Tensor
     means: Tensor

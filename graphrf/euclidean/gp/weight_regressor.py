@@ -17,9 +17,8 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
-from graphrf.euclidean.gp.weight_space import backward_evidence, block_sums, evidence_by_gram, row_blocks
+from graphrf.euclidean.gp.weight_space import CosineBasis, backward_evidence, evidence_by_gram, row_blocks
 from graphrf.euclidean.kernels import lengthscales
-from graphrf.euclidean.tensors import paired
 
 LENGTHSCALES = ("ard", "shared")
 MEANS = ("constant", "zero")
@@ -37,25 +36,13 @@ _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 class Observed(NamedTuple):
-    """Training data in their own units.
+    """Training data in their own units."""
 
-    Attributes
-    ----------
-    x : Tensor, shape (n, d)
-        Centred, since kernels depend on differences only and small numbers have more digits.
-    sides : Tensor, shape (n, 1 + p)
-        [1, (y - offset) / unit].
-    centre, spread : ndarray, shape (d,)
-        Means and standard deviations of the columns of X; 1 for a constant one.
-    offset : ndarray, shape (p,)
-    unit : float
-    """
-
-    x: Tensor
-    sides: Tensor
-    centre: np.ndarray
-    spread: np.ndarray
-    offset: np.ndarray
+    x: Tensor  # (n, d), centred: kernels depend on differences only, and small numbers have more digits
+    sides: Tensor  # [1, (y - offset) / unit], (n, 1 + p)
+    centre: np.ndarray  # means of the columns of X
+    spread: np.ndarray  # their standard deviations; 1 for a constant one
+    offset: np.ndarray  # (p,)
     unit: float
 
 
@@ -128,10 +115,6 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         y : array_like, shape (n,) or (n, p)
             Several outputs share all hyperparameters except the mean: scale them alike first.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         TypeError, ValueError
@@ -190,23 +173,16 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool | str = False) -> Any:
-        """The posterior mean, and standard deviations if requested.
+        """The posterior mean, shape (q,) or (q, p), and standard deviations of the same shape if requested.
+
+        Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard deviation, with m
+        replaced by n where n is smaller. Memory: blocks of about 32 MB.
 
         Parameters
         ----------
         X : array_like, shape (q, d)
         return_std : bool or "observation"
             True: standard deviations of the noise-free function. "observation": of a new observation.
-
-        Returns
-        -------
-        mean : ndarray, shape (q,) or (q, p)
-        std : ndarray, shape of `mean`
-
-        Notes
-        -----
-        Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard deviation, with m
-        replaced by n where n is smaller. Memory: blocks of about 32 MB.
         """
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
             raise checks.value_error(
@@ -225,7 +201,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self._shaped(mean), self._shaped(std)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior, by draws of its weights.
+        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p) for several outputs.
 
         A draw is one function on R^d, determined by the seed and the draw's number alone.
 
@@ -235,16 +211,11 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, q), or (n_samples, q, p) for several outputs
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         x = self._points(X)
         draws = self._posterior.sample(x, n_samples, np.random.default_rng(checks.seed(seed))).numpy()
-        draws = self._offset + self._unit * (draws + self._posterior.constant.numpy())
-        return draws[:, :, 0] if self._single else draws
+        return self._shaped(self._offset + self._unit * (draws + self._posterior.constant.numpy()))
 
     # -- settings and data -------------------------------------------------------------------------
 
@@ -273,7 +244,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return torch.tensor(X - self._centre)
 
     def _shaped(self, array: np.ndarray) -> np.ndarray:
-        return array[:, 0] if self._single else array
+        return array[..., 0] if self._single else array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -353,21 +324,17 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         def objective(point: dict[str, Tensor]) -> float:
             given = self._hyperparameters(point, data)
             matrix = point["frequencies"] if frequencies is None else frequencies
-
-            def features(x: Tensor) -> Tensor:
-                return paired((x / given.lengthscale) @ matrix.T)
-
+            basis = CosineBasis(given.lengthscale, matrix)
             constant = self.mean == "constant"
             if data.x.shape[0] < 2 * self._m:
-                phi = features(data.x)
+                phi = basis(data.x)
                 value = evidence_by_gram(phi @ phi.T, data.sides, given.scale, given.noise, constant)
                 if value.requires_grad:
                     value.backward()
                 return float(value.detach())
             return backward_evidence(
-                lambda x, sides: block_sums(features(x), sides), data.x, data.sides, 2 * self._m, given.scale,
-                given.noise, constant,
-            )  # fmt: skip
+                basis.sums, data.x, data.sides, 2 * self._m, given.scale, given.noise, constant
+            )
 
         return objective
 

@@ -14,27 +14,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from graphrf.euclidean.tensors import paired
+
 # Numbers of one block of rows of features.
 _BLOCK = 4_000_000
 
 
 class FeatureSums(NamedTuple):
-    """Sufficient statistics of the evidence, from n rows of k features and the sides [1, Y] for p outputs.
+    """Sums that the evidence needs, from n rows of k features and the sides [1, Y] for p outputs."""
 
-    Attributes
-    ----------
-    gram : Tensor, shape (k, k)
-        Phi^T Phi, or its expectation where features are uncertain.
-    cross : Tensor, shape (k, 1 + p)
-        Phi^T [1, Y], or its expectation.
-    squares : Tensor, shape (1 + p, 1 + p)
-        [1, Y]^T [1, Y].
-    n : int
-    """
-
-    gram: Tensor
-    cross: Tensor
-    squares: Tensor
+    gram: Tensor  # Phi^T Phi, or its expectation where features are uncertain, (k, k)
+    cross: Tensor  # Phi^T [1, Y], or its expectation, (k, 1 + p)
+    squares: Tensor  # [1, Y]^T [1, Y], (1 + p, 1 + p)
     n: int
 
 
@@ -42,9 +33,19 @@ BlockSums = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """(gram, cross) of a block of points (b, d) and its sides (b, 1 + p)."""
 
 
-def block_sums(features: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
-    """Phi^T Phi and Phi^T [1, Y] of certain features."""
-    return features.T @ features, features.T @ sides
+class CosineBasis(NamedTuple):
+    """Paired features of known frequencies, (m, d)."""
+
+    lengthscale: Tensor
+    frequencies: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return paired((x / self.lengthscale) @ self.frequencies.T)
+
+    def sums(self, x: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:
+        """Phi^T Phi and Phi^T [1, Y]."""
+        phi = self(x)
+        return phi.T @ phi, phi.T @ sides
 
 
 def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> FeatureSums:

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-torch = pytest.importorskip("torch")
-
-from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures  # noqa: E402
-from graphrf.euclidean.frequencies.copula import GaussianCopula, cholesky_factor, learn_copula, norms_of_scores  # noqa: E402
-from graphrf.euclidean.frequencies.draw import draw_frequencies  # noqa: E402
-from graphrf.euclidean.frequencies.norms import norm_coupling  # noqa: E402
-from graphrf.euclidean.kernels import KERNELS, stationary_kernel  # noqa: E402
+from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
+from graphrf.euclidean.frequencies.copula import GaussianCopula, NormsOfScores, cholesky_factor, learn_copula
+from graphrf.euclidean.frequencies.norms import norm_coupling
+from graphrf.euclidean.kernels import KERNELS, stationary_kernel
 
 
 def factor(order, seed=0):
     theta = torch.from_numpy(np.random.default_rng(seed).normal(size=order * (order - 1) // 2))
     return cholesky_factor(theta, order).numpy()
-
-
-def test_any_real_theta_gives_a_correlation_matrix():
-    lower = factor(5)
-    np.testing.assert_array_equal(lower, np.tril(lower))
-    correlation = GaussianCopula(lower).correlation
-    np.testing.assert_allclose(np.diag(correlation), 1, atol=1e-15)
-    assert np.linalg.eigvalsh(correlation)[0] > 0
-    theta = -30 * torch.ones(1, dtype=torch.float64)
-    assert GaussianCopula(cholesky_factor(theta, 2).numpy()).correlation[0, 1] == pytest.approx(-0.9994, abs=1e-4)
 
 
 def test_uniforms_have_uniform_marginals_and_the_copulas_correlation():
@@ -41,21 +29,12 @@ def test_uniforms_have_uniform_marginals_and_the_copulas_correlation():
     np.testing.assert_allclose(np.corrcoef(scores.T), copula.correlation, atol=5 / 20_000**0.5)
 
 
-def test_frequencies_with_a_copula_keep_the_law_of_their_norms():
-    copula = GaussianCopula(factor(3))
-    for name in ("gaussian", "matern12"):
-        w = draw_frequencies(9_000, 3, kernel=name, norms=copula, seed=1).matrix
-        r = np.linalg.norm(w, axis=1).reshape(-1, 3)
-        for column in r.T:
-            assert stats.kstest(column, lambda t, n=name: stationary_kernel(n).norm_cdf(t, 3)).pvalue > 1e-6
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_gradient_of_norms_agrees_with_finite_differences(name):
     kernel = stationary_kernel(name)
     scores = torch.linspace(-2.5, 2.5, 11, dtype=torch.float64, requires_grad=True)
     for d in (2, 13):
-        assert torch.autograd.gradcheck(lambda g, d=d: norms_of_scores(g, d, kernel), scores, rtol=1e-5)
+        assert torch.autograd.gradcheck(lambda g, d=d: NormsOfScores.apply(g, d, kernel), scores, rtol=1e-5)
 
 
 def gram_errors(x, norms, readout, seed, n_blocks=6_000):
@@ -81,13 +60,6 @@ def test_learning_lowers_the_error_below_that_of_independent_norms(readout):
     # One step of many samples estimates the loss that features have.
     loss = learn_copula(x, readout=readout, n_steps=1, n_samples=3_000, seed=1).losses[0]
     assert abs(loss - errors[0].mean()) < 5 * errors[0].std() * (1 / 3_000 + 1 / 6_000) ** 0.5
-
-
-def test_two_orthogonal_frequencies_learn_the_negative_coupling():
-    # The theorem for m = 2: negative monotone is the optimum.
-    x = 0.5 * np.random.default_rng(5).normal(size=(12, 2))
-    learned = learn_copula(x, n_steps=80, learning_rate=0.1, seed=0)
-    assert learned.copula.correlation[0, 1] < -0.8
 
 
 def test_learning_repeats_with_its_seed_and_takes_every_kernel_and_direction():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.linalg import hadamard as hadamard_matrix
 
-from graphrf.euclidean.frequencies.directions import DIRECTIONS, haar, simplex, simplex_plus, simplex_product
+from graphrf.euclidean.frequencies.directions import DIRECTIONS, simplex, simplex_plus
 from graphrf.euclidean.frequencies.draw import SEQUENCES, draw_frequencies
 from graphrf.euclidean.frequencies.hadamard import hadamard
 from graphrf.euclidean.frequencies.norms import norm_coupling
@@ -64,13 +64,6 @@ def test_angles_within_a_block(directions, cosine):
         np.testing.assert_allclose(unit @ unit.T, np.where(np.eye(d), 1.0, cosine), atol=1e-12)
 
 
-@pytest.mark.parametrize("d", [2, 3, 16])
-def test_simplex_product_is_the_product_with_the_simplex(d):
-    y = np.random.default_rng(0).normal(size=(4, d))
-    np.testing.assert_allclose(simplex_product(y), y @ simplex(d).T, atol=1e-12)
-    np.testing.assert_allclose(simplex_product(torch.tensor(y)).numpy(), y @ simplex(d).T, atol=1e-12)
-
-
 def test_simplex_plus_lowers_the_resultant_and_keeps_norms():
     rng = np.random.default_rng(0)
     norms = np.sqrt(rng.chisquare(16, size=16))
@@ -82,14 +75,6 @@ def test_simplex_plus_lowers_the_resultant_and_keeps_norms():
     assert resultants[1] < 0.05 * resultants[0]
     assert resultants[2] < 1e-10
     np.testing.assert_allclose(np.linalg.norm(simplex_plus(norms, start), axis=1), 1.0)
-
-
-def test_haar_matrices_are_orthogonal_and_their_first_entry_has_both_signs():
-    q = haar(200, 3, np.random.default_rng(0))
-    np.testing.assert_allclose(q @ q.transpose(0, 2, 1), np.broadcast_to(np.eye(3), q.shape), atol=1e-12)
-    assert 60 < (q[:, 0, 0] > 0).sum() < 140  # binomial, 5.6 standard deviations
-    raw = np.array([np.linalg.qr(a)[0][0, 0] for a in np.random.default_rng(0).normal(size=(200, 3, 3))])
-    assert (raw < 0).all()  # what the signs are moved for
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 8, 16, 32, 64, 256])

@@ -147,11 +147,7 @@ def test_newton_cotes_rules_are_refused_where_weights_are_negative():
     [
         ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: use 5"),
         ({"dimension": 5}, ValueError, "at most 4 dimensions, got 5: .* use FourierFeatures"),
-        (
-            {"dimension": 4, "n_nodes": 64},
-            ValueError,
-            r"64\^4 = 16777216 nodes are more than 1048576",
-        ),
+        ({"dimension": 4, "n_nodes": 64}, ValueError, r"64\^4 = 16777216 nodes are more than 1048576"),
         ({"rule": 3}, TypeError, "`rule` must be one of .* or a function, got 3"),
         ({"rule": lambda n: (np.zeros(2), np.ones(2))}, ValueError, "`rule` must return 3 nodes and 3 weights"),
         ({"rule": np.ones}, TypeError, "`rule` must return nodes and weights, two arrays"),
@@ -182,33 +178,6 @@ def test_a_rule_has_as_many_columns_as_nodes(n_nodes, dimension):
     assert len(features.get_feature_names_out()) == n_nodes**dimension
     # No column is zero everywhere: the origin has no sine.
     assert (np.abs(features.transform(np.concatenate([x, x + 0.37]))).max(axis=0) > 0).all()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_torch_and_numpy_agree(dtype):
-    torch = pytest.importorskip("torch")
-    x = np.random.default_rng(0).normal(size=(20, 3)).astype(dtype)
-    features = QuadratureFeatures(5, kernel="matern52", lengthscale=[1.0, 2.0, 0.5]).fit(x)
-    by_torch = features.transform(torch.from_numpy(x))
-    by_numpy = features.transform(x)
-    assert by_numpy.dtype == by_torch.numpy().dtype == np.dtype(dtype)
-    np.testing.assert_allclose(by_torch.numpy(), by_numpy, rtol=0, atol=5e-6 if dtype == "float32" else 1e-14)
-    batch = torch.from_numpy(x).reshape(4, 5, 3)
-    assert features.transform(batch).shape == (4, 5, 125)
-    assert QuadratureFeatures(5).fit(torch.from_numpy(x)).n_features_in_ == 3
-
-
-def test_gradients_pass_through_torch_features():
-    torch = pytest.importorskip("torch")
-    x = torch.randn(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    features = QuadratureFeatures(4).fit(x)
-    assert torch.autograd.gradcheck(features.transform, (x,))
-
-
-def test_the_number_of_threads_changes_nothing():
-    x = np.random.default_rng(0).normal(size=(2000, 3))
-    one = QuadratureFeatures(7, n_threads=1).fit_transform(x)
-    assert np.array_equal(one, QuadratureFeatures(7, n_threads=3).fit_transform(x))
 
 
 def test_equidistant_nodes_warn_where_they_alias():

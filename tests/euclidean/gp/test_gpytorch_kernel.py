@@ -174,23 +174,15 @@ def test_a_state_dict_carries_the_frequencies():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "match"),
+    ("call", "match"),
     [
-        (lambda: RandomFeatureKernel(2, 0), ValueError, "`n_frequencies` must be at least 1"),
-        (
-            lambda: RandomFeatureKernel(2, ard_num_dims=3),
-            ValueError,
-            "`ard_num_dims` must be None or `dimension`, 2",
-        ),
-        (lambda: RandomFeatureKernel(2, directions="sobol"), ValueError, "`norms` must be None"),
-        (
-            lambda: RandomFeatureKernel(2, 4)(torch.zeros(5, 3)).to_dense(),
-            ValueError,
-            "inputs must have dimension 2",
-        ),
+        (lambda: RandomFeatureKernel(2, 0), "`n_frequencies` must be at least 1"),
+        (lambda: RandomFeatureKernel(2, ard_num_dims=3), "`ard_num_dims` must be None or `dimension`, 2"),
+        (lambda: RandomFeatureKernel(2, directions="sobol"), "`norms` must be None"),
+        (lambda: RandomFeatureKernel(2, 4)(torch.zeros(5, 3)).to_dense(), "inputs must have dimension 2"),
     ],
     ids=["zero", "ard", "norms", "dimension"],
 )
-def test_bad_input_is_refused(call, error, match):
-    with pytest.raises(error, match=match):
+def test_bad_input_is_refused(call, match):
+    with pytest.raises(ValueError, match=match):
         call()

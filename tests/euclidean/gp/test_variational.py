@@ -11,6 +11,7 @@ import torch
 from scipy.special import logsumexp
 
 from graphrf.euclidean.gp.variational import UncertainBasis, VariationalSparseSpectrumGPRegressor
+from tests.euclidean.gp.slopes import assert_slopes
 
 SCALE, NOISE, LENGTHSCALE = 1.3, 0.05, 0.7
 FIXED = {"lengthscale": LENGTHSCALE, "output_scale": SCALE, "noise": NOISE}
@@ -143,19 +144,7 @@ def test_the_gradient_of_the_bound_is_that_of_finite_differences(monkeypatch):
         "frequencies": rng.normal(size=(3, 2)), "log_deviations": rng.normal(-1, 0.3, (3, 2)),
         "anchors": rng.normal(size=(3, 2)),
     }  # fmt: skip
-    bound = gp.bound(data)
-    leaves = {name: torch.tensor(value, requires_grad=True) for name, value in point.items()}
-    bound(leaves)
-    for name, value in point.items():
-        array = np.asarray(value)
-        for index in np.ndindex(array.shape):
-            step = np.zeros(array.shape)
-            step[index] = 1e-5
-            ends = [
-                bound({key: torch.tensor(each) for key, each in (point | {name: array + sign * step}).items()})
-                for sign in (1, -1)
-            ]
-            assert leaves[name].grad[index].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-6)
+    assert_slopes(gp.bound(data), point, rel=1e-4)
 
 
 def test_predictions_have_the_moments_of_the_law_they_stand_for():

@@ -20,10 +20,10 @@ from graphrf.pagerank.local import (
     QueryRows,
     assembled,
     checked_queries,
-    rows_of,
     source_tasks,
 )
 from graphrf.pagerank.problem import without_alpha
+from graphrf.pagerank.push import local_rows
 from graphrf.sampling.walks.transitions import graph_transitions
 
 # Sources in a task, as multiples of those of a thread: Dask takes about a millisecond for a task, and pushes from
@@ -134,7 +134,7 @@ def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
     # A copy, since arrays that were sent may be read-only, for which the loops would be compiled again.
-    rows = rows_of(walk_arrays, sources.copy(), query, key)
+    rows: QueryRows = local_rows(*walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows
 

@@ -42,15 +42,7 @@ class Facts(NamedTuple):
 
 
 class RowBlock:
-    """Rows of features on a worker.
-
-    Parameters
-    ----------
-    info : SharedObject of SampleInfo
-        Settings and degrees, common to all blocks.
-    nodes : ndarray of int64
-    record : Record
-    """
+    """Rows of features on a worker, with the settings that all blocks share."""
 
     def __init__(self, info: SharedObject, nodes: np.ndarray, record: Record) -> None:
         self._info = info

@@ -1,7 +1,7 @@
 r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense matrices.
 
-A kernel is K = g(L) for a graph Laplacian L = s (I - W); W is the walk matrix (`Graph.walk_matrix`), s its
-scale (`Graph.laplacian_scale`): 1 for the normalized Laplacian, c = 2 max(D) for the combinatorial one. So
+A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and its scale s
+(`Graph.laplacian_scale`). So
 
 .. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j = \alpha_r.
 
@@ -21,19 +21,7 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph
 from graphrf.kernels import coefficients
-from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
-
-__all__ = [
-    "Diffusion",
-    "InverseCosine",
-    "Kernel",
-    "LearnedModulation",
-    "Matern",
-    "PStepRandomWalk",
-    "PowerSeries",
-    "RegularizedLaplacian",
-]
 
 
 @dataclass(frozen=True, repr=False)

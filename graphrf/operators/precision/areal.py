@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,8 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.constrained import ConstrainedCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
+Made = TypeVar("Made")
+
 # The smallest 1 - proportion for which the precision keeps six digits.
 _ROUNDED = 1e-10
 
@@ -27,21 +30,10 @@ _ROUNDED = 1e-10
 class Intrinsic(NamedTuple):
     """The scaled intrinsic autoregression of a graph: what does not depend on hyperparameters.
 
-    Attributes
-    ----------
-    precision : csr_array, shape (N, N)
-        s L in each component with its own s, and 1 at isolated nodes.
-    lifted : csr_array, shape (N, N)
-        Positive definite, and equal to `precision` on fields that sum to zero in each component.
-    root : csr_array, shape (N, r)
-        R with R R^T = `precision`.
-    component : ndarray of int, shape (N,)
-    summed : ndarray of bool, shape (N,)
-        False at isolated nodes, which have no constraint.
-    variances : ndarray, shape (N,)
-        Whose geometric mean in each component is 1.
-    log_determinant : float
-        Of the precision on the fields that sum to zero.
+    `precision` is s L in each component with its own s, and 1 at isolated nodes, which have no constraint
+    (`summed`); `lifted` is positive definite, and equal to it on fields that sum to zero in each component;
+    `root`, shape (N, r), is R with R R^T = `precision`. The geometric mean of `variances` is 1 in each
+    component. `log_determinant` is that of the precision on the fields that sum to zero.
     """
 
     precision: sp.csr_array
@@ -128,9 +120,13 @@ class ArealPrecision:
     @property
     def own_elimination(self) -> Elimination:
         """The order of elimination of Q."""
-        if "elimination" not in self._shared:
-            self._shared["elimination"] = Elimination.of(self.lifted)
-        found: Elimination = self._shared["elimination"]
+        return self._once("elimination", lambda: Elimination.of(self.lifted))
+
+    def _once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What does not depend on hyperparameters, made once for all of them."""
+        if name not in self._shared:
+            self._shared[name] = make()
+        found: Made = self._shared[name]
         return found
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
@@ -215,9 +211,7 @@ class ProperPrecision(ArealPrecision):
 
     @property
     def _laplacian(self) -> sp.csr_array:
-        if "laplacian" not in self._shared:
-            self._shared["laplacian"] = self.graph.laplacian(normalized=False)
-        return self._shared["laplacian"]
+        return self._once("laplacian", lambda: self.graph.laplacian(normalized=False))
 
     @property
     def _diagonal(self) -> sp.csr_array:
@@ -225,9 +219,7 @@ class ProperPrecision(ArealPrecision):
 
     @property
     def _incidence(self) -> sp.csr_array:
-        if "incidence" not in self._shared:
-            self._shared["incidence"] = incidence(self.graph)
-        return self._shared["incidence"]
+        return self._once("incidence", lambda: incidence(self.graph))
 
 
 class IntrinsicPrecision(ArealPrecision):
@@ -236,10 +228,7 @@ class IntrinsicPrecision(ArealPrecision):
     @property
     def intrinsic(self) -> Intrinsic:
         """Quantities that do not depend on hyperparameters."""
-        if "intrinsic" not in self._shared:
-            self._shared["intrinsic"] = Intrinsic.of(self.graph)
-        found: Intrinsic = self._shared["intrinsic"]
-        return found
+        return self._once("intrinsic", lambda: Intrinsic.of(self.graph))
 
     @property
     def matrix(self) -> sp.csr_array:

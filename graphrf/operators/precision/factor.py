@@ -12,19 +12,12 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionFactor(FactorBase):
-    r"""Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of a precision.
+    """Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of a
+    precision.
 
-    Parameters
-    ----------
-    cholesky : SparseCholesky
-        Of Q, shape (N, N).
-    nodes : ndarray of int64, shape (n,)
-        The rows, in this order; repeats allowed.
-
-    Notes
-    -----
-    A product with R is half a solve, two multiply-adds for each number of the factor's together with R^T,
-    whatever the rows; the diagonal of K is made by selected inversion, once for all that share the factor.
+    `cholesky` is that of Q, `nodes` are the rows in order, repeats allowed. A product with R is half a solve,
+    two multiply-adds for each number of the factor's together with R^T, whatever the rows; the diagonal of K is
+    made by selected inversion, once for all that share the factor.
 
     Examples
     --------

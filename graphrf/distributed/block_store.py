@@ -180,7 +180,6 @@ class MadeBlocks(Blocks):
 
     @property
     def futures(self) -> list[Future[Any]]:
-        """A future of each block."""
         return self._futures
 
     def wait(self, sizes: Sequence[int], *, progress: bool, what: str, unit: str) -> None:
@@ -210,12 +209,10 @@ class MadeBlocks(Blocks):
 
     @property
     def needed(self) -> list[Future[Any]]:
-        """The futures of all blocks that these are made from, and their own."""
         parts = [part for part in self._parts if isinstance(part, Blocks)]
         return [*(future for part in parts for future in part.needed), *self._futures]
 
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat."""
         for part in self._parts:
             if isinstance(part, Blocks):
                 part.revive()
@@ -251,7 +248,6 @@ class _Some(Blocks):
 
     @property
     def needed(self) -> list[Future[Any]]:
-        """The futures of all blocks that these are made from, and their own."""
         return self._source.needed
 
     @property
@@ -260,5 +256,4 @@ class _Some(Blocks):
         return [self._source.futures[number] for number in self._numbers]
 
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat."""
         self._source.revive()

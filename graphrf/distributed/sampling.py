@@ -12,7 +12,7 @@ from distributed import Client
 from graphrf._base import checks
 from graphrf._base.memory import NoRoomError, limit_words
 from graphrf.distributed.block_store import MadeBlocks
-from graphrf.distributed.blocks import Drawing, File, draw
+from graphrf.distributed.blocks import File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.shared_object import SharedObject
@@ -141,7 +141,7 @@ def sample_features(
         rows, key = begin_folder(client, folder, info, chosen, rows, identity())
     parts = cut(chosen, sources.size, rows)
     files = [None if folder is None else File(folder.file(number), key) for number in range(len(parts))]
-    drawing = SharedObject(Drawing(prepared, graph.n_nodes), mapped)
+    drawing = SharedObject((prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
     held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -400,12 +399,11 @@ def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankEstimate:
     made = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
     graph, p_halt = walks.problem.graph, walks.problem.p_halt
     result = _result(graph, p_halt, [made], False, walks.seed, walks.estimator, coupling, 0)
-    return replace(result, follow=partial(_followed, kept, coupling))
 
+    def followed(graph: Graph, n_threads: int | None) -> PageRankEstimate:
+        return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
 
-def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads: int | None) -> PageRankEstimate:
-    """See `PageRankEstimate.updated`."""
-    return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
+    return replace(result, follow=followed)
 
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:

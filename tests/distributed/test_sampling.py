@@ -199,11 +199,6 @@ def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_node
     assert -(-n_rows // rows) == pytest.approx(n_blocks, rel=0.02)
 
 
-def test_huge_features_are_cut_into_blocks_of_128_MiB():
-    for n in (10**6, 4 * 10**6):
-        assert file_rows(n, n * 2**17, n) * 2**17 == pytest.approx(2**27, rel=0.01)
-
-
 def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch):
     def none():
         raise ValueError("No clients found")

@@ -178,7 +178,6 @@ class ProperPrecision(ArealPrecision):
 
     @cached_property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         rho = self.kernel.dependence
         return sp.csr_array((1 - rho) * self._diagonal + rho * self._laplacian)
 
@@ -188,13 +187,11 @@ class ProperPrecision(ArealPrecision):
         return self.graph.n_nodes + int(self._incidence.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         n, rho = self.graph.n_nodes, self.kernel.dependence
         own = np.sqrt((1 - rho) * self._diagonal.diagonal())[:, None] * z[:n]
         return np.asarray(own + math.sqrt(rho) * (self._incidence @ z[n:]))
 
     def log_determinant(self) -> float:
-        """log |Q|."""
         return self._prior.log_determinant
 
     def derivative(self, name: str) -> sp.csr_array:
@@ -202,11 +199,9 @@ class ProperPrecision(ArealPrecision):
         return sp.csr_array(self._laplacian - self._diagonal)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ)."""
         return self._prior.trace(self.derivative(name))
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         return float(self._prior.inverse_diagonal.mean())
 
     @property
@@ -232,7 +227,6 @@ class IntrinsicPrecision(ArealPrecision):
 
     @property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         return self.intrinsic.precision
 
     @property
@@ -241,7 +235,6 @@ class IntrinsicPrecision(ArealPrecision):
         return int(self.intrinsic.root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         return np.asarray(self.intrinsic.root @ z)
 
     def log_determinant(self) -> float:
@@ -249,7 +242,6 @@ class IntrinsicPrecision(ArealPrecision):
         return self.intrinsic.log_determinant
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         return float(self.intrinsic.variances.mean())
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
@@ -296,7 +288,6 @@ class MixedPrecision(IntrinsicPrecision):
 
     @cached_property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         return self._joint(self.intrinsic.precision)
 
     @cached_property
@@ -309,7 +300,6 @@ class MixedPrecision(IntrinsicPrecision):
         return self.graph.n_nodes + int(self.intrinsic.root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         n, phi = self.graph.n_nodes, self.kernel.mixing
         own = z[:n] / math.sqrt(1 - phi)
         return np.vstack([own, self.intrinsic.root @ z[n:] - math.sqrt(phi) * own])
@@ -326,11 +316,9 @@ class MixedPrecision(IntrinsicPrecision):
         return self.intrinsic.log_determinant - self.graph.n_nodes * math.log1p(-self.kernel.mixing)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ)."""
         return self.graph.n_nodes / (1 - self.kernel.mixing)
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         phi = self.kernel.mixing
         return 1 - phi + phi * float(self.intrinsic.variances.mean())
 

@@ -185,7 +185,6 @@ class SparsePrecision:
 
     @cached_property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         terms = self._coefficients(self._chain.tridiagonal, 1.0).items()
         return _sum_of_layers((own, self._raised(power)) for power, own in terms) / self._chain.scale
 
@@ -279,19 +278,16 @@ class SparsePrecision:
         return Elimination.of(pattern, order=np.repeat(order, copies) + n * within(copies))
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
-        """The Cholesky factor of Q + diag(weights)."""
         matrix = self.matrix + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
         return SparseCholesky(sp.csr_array(matrix), self.own_elimination)
 
     def log_determinant(self) -> float:
-        """log |Q|."""
         found = sum(self._shifted(pole).log_determinant for pole in self._chain.poles)
         if inner := sum(self._powers):
             found += inner * self._shifted(0.0).log_determinant
         return found - self.n_nodes * math.log(self._chain.scale)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ), the derivative of log |Q|, from the diagonals of inverses alone."""
         d_poles, _, log_scale = self._chain_slopes(name)
         found = sum(map(partial(self._shifted_trace, name), self._chain.poles, d_poles))
         if inner := sum(self._powers):
@@ -318,7 +314,6 @@ class SparsePrecision:
 
     @property
     def root_size(self) -> int:
-        """Columns of the matrix R with R R^T = Q that `root` has."""
         inner = self._powers[0]
         return self._chain.root.shape[1] * self._width(inner) + len(self._powers) * self._width(inner + 1)
 
@@ -369,7 +364,6 @@ class SparsePrecision:
         return x
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         n = self.graph.n_nodes
         if self._powers[0]:
             return float(self.factor().inverse_diagonal[:n].mean())

@@ -60,8 +60,3 @@ def visit_measure(
     defect = share - measure.sum() - (1 - p) / p * measure[problem.dangling].sum()
     measure += defect * control
     return measure
-
-
-def end_point_measure(counts: np.ndarray, n_walks: int) -> np.ndarray:
-    """Estimate of x (`RankingProblem`) from counts of end points of some of `n_walks` walks; linear in them."""
-    return counts / n_walks

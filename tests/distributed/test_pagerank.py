@@ -19,6 +19,7 @@ from graphrf.distributed.shared_object import SharedObject
 from graphrf.pagerank import LocalPageRankResult, local_pagerank
 from graphrf.pagerank.push import local_rows
 from graphrf.sampling.walks.transitions import graph_transitions
+from tests.distributed.helpers import require_same_matrix
 from tests.pagerank.oracles import directed_graph, lopsided_graph
 
 
@@ -41,10 +42,7 @@ def require_same(found: LocalPageRankResult, expected: LocalPageRankResult) -> N
     for name in vars(expected):
         one, other = getattr(found, name), getattr(expected, name)
         if name in ("scores", "stderr") and other is not None:
-            assert one.shape == other.shape
-            for part in ("data", "indices", "indptr"):
-                assert getattr(one, part).dtype == getattr(other, part).dtype
-                np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+            require_same_matrix(one, other)
         elif isinstance(other, np.ndarray):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)

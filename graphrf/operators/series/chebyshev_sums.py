@@ -100,17 +100,14 @@ class ChebyshevSum:
         """c_k, shape (degree + 1,)."""
         return self._c
 
-    def coefficients_to(self, tol: float) -> np.ndarray:
-        """The first c_k, without which the others sum to at most `tol`: a bound in operator norm as |T_k| <= 1."""
-        tail = np.cumsum(np.abs(self._c[::-1]))[::-1]
-        return self._c[: max(1, int(np.count_nonzero(tail > tol)))]
-
     def rough(self, tol: float) -> ChebyshevSum:
         """A shorter sum, in single precision where that serves, that differs by `tol` at most in operator norm.
 
         Half of that is for the terms left out, half for rounding, `single_rounding`.
         """
-        shorter = ChebyshevSum(self._doubled, self.coefficients_to(0.5 * tol), self._threads)
+        tail = np.cumsum(np.abs(self._c[::-1]))[::-1]  # bounds what is left out, as |T_k| <= 1
+        kept = self._c[: max(1, int(np.count_nonzero(tail > 0.5 * tol)))]
+        shorter = ChebyshevSum(self._doubled, kept, self._threads)
         return shorter.single() if single_rounding(shorter.coefficients) <= 0.5 * tol else shorter
 
     def single(self) -> ChebyshevSum:

@@ -63,11 +63,6 @@ class SpectralFilter:
         self._expansion = ChebyshevSum(doubled, coefficients, n_threads)
         self._graph = graph
 
-    @property
-    def degree(self) -> int:
-        """Sparse products that a vector takes."""
-        return self._expansion.degree
-
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """h(L) v for v of shape (N,) or (N, p); float64 of that shape."""
         v = np.asarray(v, dtype=np.float64)

@@ -218,10 +218,10 @@ def local_pagerank(
     the graph is undirected with equal weights, they are at most `max_residual` times the number of edges of t.
 
     Cost: pushing goes along at most 1 / (p max_residual) edges. With walks, it continues until its cost is about
-    that of the walks, or it no longer pays. For a hub whose neighbours all have small scores, a large k, or a
-    small p_halt, `pagerank` is soon faster. Memory: 110 to 600 bytes for each touched node and thread, and 20
-    bytes for each score returned. The first call on a graph takes O(N + edges) for its walk arrays, which are
-    kept as long as the graph.
+    that of the walks, of 1 / p steps on average, or it no longer pays. For a hub whose neighbours all have small
+    scores, a large k, or a small p_halt, `pagerank` is soon faster. Memory: 110 to 600 bytes for each touched node
+    and thread, and 20 bytes for each score returned. The first call on a graph takes O(N + edges) for its walk
+    arrays, which are kept as long as the graph.
 
     Examples
     --------

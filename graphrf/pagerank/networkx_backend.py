@@ -89,18 +89,9 @@ class BackendGraph:
 
 
 def convert_from_nx(
-    graph: Any,
-    *,
-    edge_attrs: Mapping[Hashable, Any] | None = None,
-    node_attrs: Any = None,
-    preserve_edge_attrs: Any = False,
-    preserve_node_attrs: Any = False,
-    preserve_graph_attrs: Any = False,
-    name: str | None = None,
-    graph_name: str | None = None,
+    graph: Any, *, edge_attrs: Mapping[Hashable, Any] | None = None, **others: Any
 ) -> BackendGraph:
-    """A networkx graph of any kind as a `BackendGraph`: one pass over the adjacency dictionaries, O(nnz)
-    memory.
+    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency dictionaries.
 
     `edge_attrs` maps one attribute, where the weights are read from, to its default; parallel edges are added.
     Without it every edge counts 1. The other arguments are those of networkx; attributes are not kept.
@@ -215,6 +206,8 @@ def pagerank(
 
     .. math:: \rho \leftarrow (1 - \alpha) v + \alpha (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
+
+    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ class PowerSeries(Kernel):
     Parameters
     ----------
     taylor : sequence of numbers
-        alpha. The root series is found by recursion in decimal arithmetic and its square compared with alpha. A
-        kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0 on [-1, 1]
+        alpha. The root series is found by recursion in decimal arithmetic of 80 digits or more and its
+        square compared with alpha. A kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0 on [-1, 1]
         ([0, 1] for the combinatorial Laplacian); that the root converges needs more: no zero of odd order of
         g in the open complex unit disc. `Decimal` and `Fraction` entries are kept
         exactly, which matters where alpha_0 is tiny.

@@ -288,6 +288,7 @@ class SparsePrecision:
         return found - self.n_nodes * math.log(self._chain.scale)
 
     def trace_of_derivative(self, name: str) -> float:
+        """trace(Q^-1 dQ), the derivative of log |Q|, from the diagonals of inverses alone."""
         d_poles, _, log_scale = self._chain_slopes(name)
         found = sum(map(partial(self._shifted_trace, name), self._chain.poles, d_poles))
         if inner := sum(self._powers):

@@ -58,19 +58,7 @@ class DistributedFeatures(SampleProperties):
 
     The counterpart of `graphrf.features.Features`, made by `sample_features` and `load_features`. Blocks stay on
     the workers that drew them, and only vectors and panels of columns are sent. A block that is lost with its
-    worker is drawn again, identically.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64, shape (n,)
-        Positions of the nodes of the rows.
-    n_nodes : int
-        N, the number of nodes of the graph.
-    n_blocks : int
-    nnz, n_steps, nbytes : int
-        See `graphrf.features.Features`; over all blocks.
-    n_walks, seed, laplacian, dtype, description, max_length, shape
-        See `graphrf.features.Features`.
+    worker is drawn again, identically. The attributes are those of `Features`, over all blocks, and `n_blocks`.
     """
 
     def __init__(

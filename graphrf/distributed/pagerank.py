@@ -88,6 +88,7 @@ def local_pagerank(
     -----
     Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a
     millisecond per task of at most 512 sources, or 64 with walks; without `k`, where rows are long, 64 and 8.
+    There are at least 8 tasks per thread, if there are enough sources.
 
     Traffic: the walk arrays (4 to 8 bytes for each node and for each direction of an edge; 8 more for each
     direction if weights differ) once per call, to each worker or into the shared folder; at most 64 + 24 k bytes

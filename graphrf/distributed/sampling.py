@@ -64,8 +64,9 @@ def sample_features(
         `load_features` opens the folder without the graph.
     block_size : int, optional
         Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the graph if that is
-        more; of smaller features 16 blocks, or fewer on large graphs, since each block adds a column of N
-        numbers to products. Neither the blocks nor the bits of products depend on the workers.
+        more; of smaller features 16 blocks, or fewer (at least 4 of 16 MiB) if records would be below 16 bytes
+        for each node of the graph, since each block adds a column of N numbers to products. Neither the blocks
+        nor the bits of products depend on the workers.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
         Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent

@@ -107,8 +107,8 @@ def estimate(
         Compiled loops on the CPU or, for pools only, torch on `device` (extra `gp`), bit for bit the same.
         Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
-        Where torch runs the pools, one after the other, such as "cuda"; it must support float64. Exact steps run
-        on the CPU.
+        Where torch runs the pools, one after the other, such as "cuda"; it must support float64. The graph is
+        copied there once, and only counts of visits, 8 N bytes, come back. Exact steps run on the CPU.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
     n_threads : int, optional

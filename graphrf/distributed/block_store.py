@@ -145,10 +145,6 @@ class Blocks(ABC):
         found: list[Future[Any]] = self.client.sync(send)
         return found
 
-    def result(self, future: Future[Any]) -> Any:
-        """The result of a future that these blocks are needed for."""
-        return self.results([future])[0]
-
     def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
         """The results of futures that these blocks are needed for."""
         settled(self.client, futures, self.needed)
@@ -164,19 +160,12 @@ class Blocks(ABC):
 
 
 class MadeBlocks(Blocks):
-    """Blocks that are each made by one task, from their parts and from what all share.
+    """Blocks that are each made by one task, from one element of each of `parts` and from what all share by
+    name.
 
     Neighbours are put on one worker, and on each worker as many as its threads are among all: a wish, not an
-    order, so a task goes elsewhere when its worker is gone. Dask makes blocks again that were lost with a worker,
-    as long as their parts are somewhere.
-
-    Parameters
-    ----------
-    client : Client
-    function : callable
-        From one element of each of the parts, and what is shared by name, to a block.
-    *parts : sequences, or Blocks, of equal length
-    **shared : SharedObject
+    order, so a task goes elsewhere when its worker is gone. Dask makes blocks again that were lost with a
+    worker, as long as their parts are somewhere.
     """
 
     def __init__(
@@ -191,7 +180,6 @@ class MadeBlocks(Blocks):
 
     @property
     def futures(self) -> list[Future[Any]]:
-        """A future of each block."""
         return self._futures
 
     def wait(self, sizes: Sequence[int], *, progress: bool, what: str, unit: str) -> None:
@@ -221,12 +209,10 @@ class MadeBlocks(Blocks):
 
     @property
     def needed(self) -> list[Future[Any]]:
-        """The futures of all blocks that these are made from, and their own."""
         parts = [part for part in self._parts if isinstance(part, Blocks)]
         return [*(future for part in parts for future in part.needed), *self._futures]
 
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat."""
         for part in self._parts:
             if isinstance(part, Blocks):
                 part.revive()
@@ -262,7 +248,6 @@ class _Some(Blocks):
 
     @property
     def needed(self) -> list[Future[Any]]:
-        """The futures of all blocks that these are made from, and their own."""
         return self._source.needed
 
     @property
@@ -271,5 +256,4 @@ class _Some(Blocks):
         return [self._source.futures[number] for number in self._numbers]
 
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat."""
         self._source.revive()

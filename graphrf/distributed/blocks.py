@@ -19,18 +19,10 @@ from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 from graphrf.sampling.block import Block
 from graphrf.sampling.block_sizes import block_rows
-from graphrf.sampling.protocol import PreparedSampler
 from graphrf.sampling.record_builder import sample_rows
 
 # Mapped pages of the graph are released above this fraction of a worker's memory limit, towards which they count.
 _MAPPED_FRACTION = 0.25
-
-
-class Drawing(NamedTuple):
-    """Prepared sampler that draws rows, and the number of nodes."""
-
-    prepared: PreparedSampler
-    n_nodes: int
 
 
 class Facts(NamedTuple):
@@ -42,15 +34,7 @@ class Facts(NamedTuple):
 
 
 class RowBlock:
-    """Rows of features on a worker.
-
-    Parameters
-    ----------
-    info : SharedObject of SampleInfo
-        Settings and degrees, common to all blocks.
-    nodes : ndarray of int64
-    record : Record
-    """
+    """Rows of features on a worker, with the settings that all blocks share."""
 
     def __init__(self, info: SharedObject, nodes: np.ndarray, record: Record) -> None:
         self._info = info
@@ -96,7 +80,10 @@ class File(NamedTuple):
 
 
 def draw(rows: BlockNodes, file: File | None, *, drawing: SharedObject, info: SharedObject) -> RowBlock:
-    """A block of rows: read from its file if that exists, else drawn and written there."""
+    """A block of rows: read from its file if that exists, else drawn and written there.
+
+    `drawing` holds the prepared sampler and the number of nodes.
+    """
     nodes = node_array(rows)
     if file is not None and os.path.exists(file.path):
         return read(rows, file, info=info)

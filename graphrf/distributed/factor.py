@@ -27,29 +27,18 @@ _FEW_BYTES = 2**26
 
 
 class DistributedFactor(FactorBase):
-    r"""F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.operators.factor.Factor`.
+    """F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.operators.factor.Factor`.
 
-    Rows stay on the workers; only `matrix` brings them to this process. The bits of products depend on the blocks,
-    not on the workers or their losses.
-
-    Parameters
-    ----------
-    info : SampleInfo
-    held : Blocks
-    sizes : ndarray of int64
-        Rows of each block.
-    row_bytes : float
-        Mean bytes of the record of a row.
-    order : ndarray of int64, shape (n,), optional
-        Position in the factor of each row of the blocks; None: in their order.
+    Made by `DistributedFeatures.factor`. Only `matrix` brings the rows to this process. The bits of products
+    depend on the blocks, not on the workers or their losses.
 
     Notes
     -----
-    Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for each product, and
-    a few more for each worker. Traffic for p columns, in panels of 64 MiB: `apply` sends N p numbers to every
-    worker and n p back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that if its
-    blocks are not neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back, and N p
-    from and to each worker.
+    Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for each product,
+    and a few more for each worker. Traffic for p columns, in panels of 64 MiB: `apply` sends N p numbers to
+    every worker and n p back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that
+    if its blocks are not neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back,
+    and N p from and to each worker.
     """
 
     def __init__(
@@ -94,7 +83,8 @@ class DistributedFactor(FactorBase):
         columns = checked_columns("y", y, self.shape[0], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            return np.asarray(self._held.result(self._spread(self._held.groups(), f, panel)))
+            (result,) = self._held.results([self._spread(self._held.groups(), f, panel)])
+            return np.asarray(result)
 
         return self._by_panels(product, columns, self.shape[1]).reshape(self.shape[1], *np.shape(y)[1:])
 
@@ -142,9 +132,9 @@ class DistributedFactor(FactorBase):
                 "rows", f"must be numbers of rows in [0, {n - 1}], got {checks.describe(rows)}"
             )
         rows = rows.astype(np.int64)
-        if rows.size * self._row_bytes <= _FEW_BYTES:
-            return self._fetched(rows).factor()
         used, numbers, order = self._members(rows)
+        if rows.size * self._row_bytes <= _FEW_BYTES:
+            return self._joined(self._held.some(used).gathered(blocks.rows_of, numbers), order).factor()
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
             self._info, held, np.array([number.size for number in numbers]), self._row_bytes, order
@@ -156,11 +146,6 @@ class DistributedFactor(FactorBase):
         return self._joined(self._held.gathered(blocks.rows_of), order)
 
     # -- inside ------------------------------------------------------------------------------------
-
-    def _fetched(self, rows: np.ndarray) -> Features:
-        """The features of some rows, in this process."""
-        used, numbers, order = self._members(rows)
-        return self._joined(self._held.some(used).gathered(blocks.rows_of, numbers), order)
 
     def _joined(self, found: list[tuple[np.ndarray, Block]], order: np.ndarray) -> Features:
         """Features of the records of blocks; their row i goes to place `order[i]`."""

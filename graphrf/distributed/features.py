@@ -54,25 +54,11 @@ class WorkerMemory(NamedTuple):
 
 
 class DistributedFeatures(SampleProperties):
-    r"""Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
+    """Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
-    The counterpart of `graphrf.features.Features`: the record of each step, from which Phi of any kernel is
-    computed. Blocks stay on the workers that drew them, and only vectors and panels of columns are sent. A block
-    that is lost with its worker is drawn again, identically.
-
-    Made by `graphrf.distributed.sample_features` and `graphrf.distributed.load_features`.
-
-    Attributes
-    ----------
-    nodes : ndarray of int64, shape (n,)
-        Positions of the nodes of the rows.
-    n_nodes : int
-        N, the number of nodes of the graph.
-    n_blocks : int
-    nnz, n_steps, nbytes : int
-        See `graphrf.features.Features`; over all blocks.
-    n_walks, seed, laplacian, dtype, description, max_length, shape
-        See `graphrf.features.Features`.
+    The counterpart of `graphrf.features.Features`, made by `sample_features` and `load_features`. Blocks stay on
+    the workers that drew them, and only vectors and panels of columns are sent. A block that is lost with its
+    worker is drawn again, identically. The attributes are those of `Features`, over all blocks, and `n_blocks`.
     """
 
     def __init__(
@@ -224,7 +210,8 @@ class DistributedFeatures(SampleProperties):
         return self.factor().gather()
 
     def gram_matvec(self, kernel: FeatureKernel, v: np.ndarray) -> np.ndarray:
-        r"""Phi Phi^T v on the workers, for a vector or a panel of columns.
+        """Phi Phi^T v on the workers, for a vector or a panel of columns; cost and traffic as
+        `DistributedFactor`.
 
         Parameters
         ----------
@@ -246,10 +233,6 @@ class DistributedFeatures(SampleProperties):
         -----
         HeavyTailWarning, TruncationWarning
             See `matrix`.
-
-        Notes
-        -----
-        Cost and traffic: see `DistributedFactor`.
         """
         f = bounds.checked_modulation(self.info, kernel)
         checked_columns("v", v, self.shape[0], self.dtype)
@@ -306,9 +289,9 @@ def load_features(
 ) -> DistributedFeatures:
     """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote, on workers.
 
-    Keep the folder while they are used: blocks that are lost with a worker are read again.
-
     Keep the folder while the features are used: blocks that are lost with a worker are read again.
+
+    Parameters
     ----------
     path : path of a folder
         Seen by all workers.

@@ -20,10 +20,10 @@ from graphrf.pagerank.local import (
     QueryRows,
     assembled,
     checked_queries,
-    rows_of,
     source_tasks,
 )
 from graphrf.pagerank.problem import without_alpha
+from graphrf.pagerank.push import local_rows
 from graphrf.sampling.walks.transitions import graph_transitions
 
 # Sources in a task, as multiples of those of a thread: Dask takes about a millisecond for a task, and pushes from
@@ -47,23 +47,22 @@ def local_pagerank(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    r"""Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a Dask cluster.
+    """Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a Dask
+    cluster.
 
-    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee; blocks of sources are tasks. A query is
-    a function of graph, settings, `seed` and source node, so the result is that of one process, bit for bit.
+    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, bit for bit; blocks of sources are
+    tasks. For few sources one process is faster, because the walk arrays need not be sent.
 
     Parameters
     ----------
     graph : Graph
         Directed or not, weighted or not; in memory or opened from disk (`graphrf.open_graph`).
-    sources : position or name, or array_like of n_sources of them
+    sources, k, p_halt, epsilon, delta, failure, max_residual, seed
+        See `graphrf.pagerank.local_pagerank`.
     client : dask.distributed.Client, optional
         Default: the current one.
-    k, p_halt, epsilon, delta, failure, max_residual, seed
-        See `graphrf.pagerank.local_pagerank`.
     shared_folder : path, optional
-        Seen by all workers: the walk arrays are mapped from there, once in the memory of a machine. Default: the
-        folder of temporary files if all workers see it, as on one machine; else they are sent to each worker.
+        See `sample_features`; for the walk arrays.
     progress : bool
         Show a progress bar on standard error.
 
@@ -87,18 +86,14 @@ def local_pagerank(
 
     Notes
     -----
-    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a millisecond
-    per task. A task has at most 512 sources, or 64 with walks; without `k`, where rows are long, 64 and 8.
+    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a
+    millisecond per task of at most 512 sources, or 64 with walks; without `k`, where rows are long, 64 and 8.
     There are at least 8 tasks per thread, if there are enough sources.
 
-    Traffic: the walk arrays (4 bytes for each node and for each direction of an edge, 8 in graphs of 2^31 of them;
-    8 more for each direction if weights differ) once per call, to each worker or into the shared folder; at most
-    64 + 24 k bytes for each source (24 for each score).
-
-    Memory: in this process twice that of the rows. On a worker the walk arrays, and for each thread the rows of a
-    task and the memory of `graphrf.pagerank.local_pagerank` for the nodes touched by one source.
-
-    For few sources one process is faster, because the walk arrays need not be sent.
+    Traffic: the walk arrays (4 to 8 bytes for each node and for each direction of an edge; 8 more for each
+    direction if weights differ) once per call, to each worker or into the shared folder; at most 64 + 24 k bytes
+    for each source (24 for each score). Memory: in this process twice that of the rows. On a worker the walk
+    arrays, and for each thread the rows of a task and the nodes touched by one source.
 
     Examples
     --------
@@ -134,20 +129,13 @@ def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
     # A copy, since arrays that were sent may be read-only, for which the loops would be compiled again.
-    rows = rows_of(walk_arrays, sources.copy(), query, key)
+    rows: QueryRows = local_rows(*walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows
 
 
 class _Answers(Blocks):
-    """Rows of tasks, which are removed from the workers when they arrive.
-
-    Parameters
-    ----------
-    client : Client
-    tasks : sequence of ndarray
-    queries : SharedObject of the walk arrays, the query and the key
-    """
+    """Rows of tasks, which are removed from the workers when they arrive."""
 
     def __init__(self, client: Client, tasks: Sequence[np.ndarray], queries: SharedObject) -> None:
         self.client = client

@@ -12,7 +12,7 @@ from distributed import Client
 from graphrf._base import checks
 from graphrf._base.memory import NoRoomError, limit_words
 from graphrf.distributed.block_store import MadeBlocks
-from graphrf.distributed.blocks import Drawing, File, draw
+from graphrf.distributed.blocks import File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
 from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.shared_object import SharedObject
@@ -43,16 +43,16 @@ def sample_features(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> DistributedFeatures:
-    r"""Sample features on the workers of a Dask cluster, where they stay.
+    """Sample features on the workers of a Dask cluster, where they stay.
 
-    `graphrf.sample_features` in blocks of rows. A row is a function of graph, sampler, seed and node, so the
-    result is that of one process, bit for bit, and a block that is lost with a worker is drawn again, identically.
+    `graphrf.sample_features` in blocks of rows, bit for bit ([clusters](../cluster.md)). A block that is lost
+    with a worker is drawn again, identically.
 
     Parameters
     ----------
     graph : Graph
         Undirected; in memory or opened from disk (`graphrf.open_graph`).
-    sampler, nodes, dtype, progress
+    sampler, nodes, dtype
         See `graphrf.sample_features`.
     client : dask.distributed.Client, optional
         Default: the current one.
@@ -64,21 +64,18 @@ def sample_features(
         `load_features` opens the folder without the graph.
     block_size : int, optional
         Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the graph if that is
-        more. Smaller features have 16 blocks, or fewer (at least 4 of 16 MiB) if records would be below 16 bytes
-        for each node of the graph, since each block adds a column of N numbers to products. The blocks do not
-        depend on the workers, and neither do the bits of products.
+        more; of smaller features 16 blocks, or fewer (at least 4 of 16 MiB) if records would be below 16 bytes
+        for each node of the graph, since each block adds a column of N numbers to products. Neither the blocks
+        nor the bits of products depend on the workers.
     shared_folder : path, optional
         Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
-        Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent to
-        each worker.
+        Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent
+        to each worker.
     memory_limit : int, optional
         Maximum number of bytes of the features on all workers together. Default: 0.6 of the workers' memory
-        limits, where Dask begins to write to disk; without such limits there is none. Show a progress bar on
-        standard error.
-
-    Returns
-    -------
-    DistributedFeatures
+        limits, where Dask begins to write to disk; without such limits there is none.
+    progress : bool
+        Show a progress bar on standard error.
 
     Raises
     ------
@@ -98,13 +95,10 @@ def sample_features(
 
     Notes
     -----
-    Time: that of `graphrf.sample_features`, shared by all threads of all workers. Traffic: the graph once,
-    and some kilobytes per block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph,
-    once on a machine where it is mapped; for each thread the block that it draws and the sampler's working memory.
-
-    Mapped arrays count as a worker's memory while it reads them. Above a quarter of its limit they are released
-    between parts of a block. A graph that is larger than the memory of the machine is read from disk repeatedly:
-    number neighbouring nodes consecutively there.
+    Time: that of `graphrf.sample_features`, shared by all threads of all workers. Traffic: the graph once, and
+    some kilobytes per block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph, once on a
+    machine where it is mapped; for each thread the block that it draws and the sampler's working memory. Above a
+    quarter of a worker's limit, mapped arrays are released between parts of a block.
 
     Examples
     --------
@@ -148,7 +142,7 @@ def sample_features(
         rows, key = begin_folder(client, folder, info, chosen, rows, identity())
     parts = cut(chosen, sources.size, rows)
     files = [None if folder is None else File(folder.file(number), key) for number in range(len(parts))]
-    drawing = SharedObject(Drawing(prepared, graph.n_nodes), mapped)
+    drawing = SharedObject((prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
     held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)
     held.wait([len(part) for part in parts], progress=progress, what="features", unit="nodes")
@@ -184,18 +178,15 @@ class ClusterSampling:
 def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     """Let a Gaussian process draw the rows of its observed nodes on a cluster.
 
+    For `gp.Numerics(feature_sampler=on_cluster(client))`: rows stay on the workers, where the products of its
+    conjugate gradients run, so that only vectors and panels of columns are sent.
+
     Parameters
     ----------
     client : dask.distributed.Client, optional
         Default: the current one.
     **options
         `block_size`, `shared_folder`, `memory_limit` and `progress` of `sample_features`.
-
-    Returns
-    -------
-    ClusterSampling
-        For `GraphGPRegressor(graph, draw=on_cluster(client))`: rows stay on the workers, where the
-        products of its conjugate gradients run, so that only vectors and panels of columns are sent.
 
     Raises
     ------

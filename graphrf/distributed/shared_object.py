@@ -69,27 +69,12 @@ _opening = threading.Lock()
 
 
 class SharedObject:
-    """An object for workers, with its arrays sent separately.
+    """An object for workers, with its arrays sent separately, or mapped from a `folder` that all workers see.
 
     Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in these files.
-    Other large arrays are written to one file in `folder`, from which all workers of a machine map the same pages;
-    without a folder they are sent.
-
-    Parameters
-    ----------
-    content : object
-    folder : path, optional
-        Seen by all workers, as the files of mapped arrays must then be. Its file there is removed when this object
-        is no longer used in this process.
-
-    Attributes
-    ----------
-    mapped_bytes : int
-        Bytes of files that each worker maps.
-
-    Notes
-    -----
-    Cost: the bytes of the arrays are written, or sent, once. The file holds numbers only.
+    Other large arrays are written to one file in the folder, from which all workers of a machine map the same
+    pages; without a folder they are sent. The file is removed when this object is no longer used in this
+    process. `mapped_bytes` are those of files that each worker maps.
     """
 
     def __init__(self, content: Any, folder: str | os.PathLike[str] | None = None) -> None:

@@ -75,18 +75,15 @@ class ICAR(_ArealKernel):
     exp(-s f^T L f / 2), restricted to fields that sum to zero. The geometric mean of the variances is 1, so that
     an output scale means the same on all graphs.
 
-    Notes
-    -----
     Without that constraint the density would be improper, since it does not depend on the level; that is left to
     the constant of the mean, whose prior is flat. On a graph of several components each of them is
     scaled for itself and sums to zero for itself, and isolated nodes are independent with variance 1. Components
     whose levels may differ need covariates that indicate their nodes.
 
-    References
-    ----------
-    Besag, York and Mollié 1991, "Bayesian image restoration, with two applications in spatial statistics"; Sørbye
-    and Rue 2014, "Scaling intrinsic Gaussian Markov random field priors in spatial modelling"; Freni-Sterrantino,
-    Ventrucci and Rue 2018, "A note on intrinsic conditional autoregressive models for disconnected graphs".
+    Sources: Besag, York and Mollié 1991, "Bayesian image restoration, with two applications in spatial
+    statistics"; Sørbye and Rue 2014, "Scaling intrinsic Gaussian Markov random field priors in spatial
+    modelling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic conditional autoregressive models
+    for disconnected graphs".
 
     Examples
     --------
@@ -123,6 +120,10 @@ class BYM2(_ArealKernel):
     f = sqrt(1 - phi) v + sqrt(phi) u with independent standard normal v, and u with the covariance of `ICAR`, the
     geometric mean of whose variances is 1. So phi is the proportion of the variance that the graph explains.
 
+    Sources: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
+    accounts for scaling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic conditional
+    autoregressive models for disconnected graphs".
+
     Parameters
     ----------
     mixing : float
@@ -135,12 +136,6 @@ class BYM2(_ArealKernel):
 
     The precision of f alone is dense. That of f and u together is sparse, with 2 N rows; u sums to zero in each
     component, see `ICAR`, and isolated nodes have variance 1.
-
-    References
-    ----------
-    Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that accounts
-    for scaling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic conditional autoregressive models
-    for disconnected graphs".
 
     Examples
     --------
@@ -172,20 +167,14 @@ class CAR(_ArealKernel):
     .. math:: K = (D - \rho A)^{-1},
 
     with weights A and degrees D (loops are left out): given its neighbours, a node has the mean rho times their
-    weighted mean, and the precision of its degree.
+    weighted mean, and the precision of its degree. Isolated nodes are refused; `Leroux` and `BYM2` serve them.
+
+    Source: Besag 1974, "Spatial interaction and the statistical analysis of lattice systems".
 
     Parameters
     ----------
     dependence : float
         rho in (0, 1). Correlations are weak but for values near 1.
-
-    Notes
-    -----
-    Not defined on isolated nodes, which `Leroux` and `BYM2` serve.
-
-    References
-    ----------
-    Besag 1974, "Spatial interaction and the statistical analysis of lattice systems".
 
     Examples
     --------

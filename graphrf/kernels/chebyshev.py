@@ -65,10 +65,9 @@ def chebyshev_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree + 1, columns).
 
-    The second result is the largest value of each column. The coefficients end with the last that is above
-    tol max |column| in one of the named columns. Where that is above `max_degree`, more coefficients are
-    returned, which need not be accurate. Where the degree can be guessed, `expected` saves the
-    lower resolutions that are tried first.
+    The second result is the largest value of each column. The coefficients end with the last that is above tol
+    max |column| in one of the named columns; above `max_degree` they need not be accurate. Where the degree can
+    be guessed, `expected` saves the lower resolutions that are tried first.
     """
 
     def size(c: np.ndarray, largest: np.ndarray) -> int:

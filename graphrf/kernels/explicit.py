@@ -29,7 +29,7 @@ class PowerSeries(Kernel):
         alpha. The root series is found by recursion in decimal arithmetic of 80 digits or more and its
         square compared with alpha. A kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0 on [-1, 1]
         ([0, 1] for the combinatorial Laplacian); that the root converges needs more: no zero of odd order of
-        g in the open complex unit disc. All this is checked. `Decimal` and `Fraction` entries are kept
+        g in the open complex unit disc. `Decimal` and `Fraction` entries are kept
         exactly, which matters where alpha_0 is tiny.
     modulation : sequence of numbers
         f, any finite numbers; alpha is its convolution with itself. Give this or `taylor`.

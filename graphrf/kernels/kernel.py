@@ -38,22 +38,23 @@ _POINTS = 257
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    r"""Base class of node kernels: an immutable object that holds hyperparameters, but no graph.
+    """Base class of node kernels: an immutable object that holds hyperparameters, but no graph.
 
-    Coefficients depend on the scale s of the Laplacian. For the normalized Laplacian it is 1 and may be left out;
-    for the combinatorial one it depends on the graph: pass `scale=graph.laplacian_scale("combinatorial")`.
+    Coefficients depend on the scale s of the Laplacian: 1 for the normalized Laplacian, where it may be left
+    out; for the combinatorial one pass `scale=graph.laplacian_scale("combinatorial")`.
 
     Notes
     -----
-    A kernel of your own is a frozen dataclass whose fields of type float are its hyperparameters, positive numbers
-    (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with `modulation_coefficients`: those
-    of F in powers of the walk matrix, whose absolute values must have a finite sum. All else follows, at some
-    cost: tails are estimated from up to 16,384 coefficients, spectra are their sums, derivatives are differences.
-    Closed forms can be given by `taylor_coefficients`, `modulation_derivatives`,
-    `modulation_remainder`, `spectral_function`, `root_spectral_function`, `log_spectral_derivatives` and
-    `nth_root`, which the other methods call with checked arguments; `check_scale` refuses hyperparameters that do
-    not fit a graph, and `spectrum_end` is the largest eigenvalue that they allow. Gaussian processes cut series of
-    coefficients after 20,000 terms, and warn, but not kernels with a `root_spectral_function` of their own.
+    A kernel of your own is a frozen dataclass whose fields of type float are its hyperparameters, positive
+    numbers (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with
+    `modulation_coefficients`: those of F in powers of the walk matrix, whose absolute values must have a finite
+    sum. All else follows, at some cost: tails are estimated from up to 16,384 coefficients, spectra are their
+    sums, derivatives are differences. Closed forms can be given by `taylor_coefficients`,
+    `modulation_derivatives`, `modulation_remainder`, `spectral_function`, `root_spectral_function`,
+    `log_spectral_derivatives` and `nth_root`, which the other methods call with checked arguments; `check_scale`
+    refuses hyperparameters that do not fit a graph, and `spectrum_end` is the largest eigenvalue that they
+    allow. Gaussian processes cut series of coefficients after 20,000 terms, and warn, but not kernels with a
+    `root_spectral_function` of their own.
 
     Examples
     --------
@@ -70,8 +71,6 @@ class Kernel:
     ...         mean = scale * self.lengthscale**2 / 4
     ...         return gammainc(np.arange(1, n + 1), mean) / mean  # the Poisson probability above k
     >>> kernel = AveragedHeat(lengthscale=4.0)
-    >>> kernel
-    AveragedHeat(lengthscale=4.0)
     >>> kernel.truncation_length(1e-3)
     10
     >>> graph = grf.datasets.load("karate").graph
@@ -205,7 +204,7 @@ class Kernel:
         return high
 
     def root(self, n: int) -> Kernel:
-        r"""The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product estimates.
+        """The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product estimates.
 
         ================================== ================================================
         `Diffusion(l)`                     `Diffusion(l / sqrt(n))`
@@ -214,13 +213,7 @@ class Kernel:
         `PStepRandomWalk(alpha, p)`        `PStepRandomWalk(alpha, p / n)`, where n divides p
         ================================== ================================================
 
-        R is positive semi-definite, as K is, and has an F of its own: F_R^n = F, the symmetric root of K. So
-        `kernel.root(2)` is F seen as a kernel.
-
-        Parameters
-        ----------
-        n : int
-            At least 1; 1 gives the kernel itself.
+        R is positive semi-definite, as K is; `kernel.root(2)` is F, the symmetric root of K, seen as a kernel.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense matrices.
 
-A kernel is K = g(L) for a graph Laplacian L = s (I - W); W is the walk matrix (`Graph.walk_matrix`), s its
-scale (`Graph.laplacian_scale`): 1 for the normalized Laplacian, c = 2 max(D) for the combinatorial one. So
+A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and its scale s
+(`Graph.laplacian_scale`). So
 
 .. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j = \alpha_r.
 
@@ -21,19 +21,7 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph
 from graphrf.kernels import coefficients
-from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
-
-__all__ = [
-    "Diffusion",
-    "InverseCosine",
-    "Kernel",
-    "LearnedModulation",
-    "Matern",
-    "PStepRandomWalk",
-    "PowerSeries",
-    "RegularizedLaplacian",
-]
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,15 +31,13 @@ class Diffusion(Kernel):
     .. math:: K = \exp(-\tfrac{\ell^2}{2} L), \quad \alpha_r = e^{-x} x^r / r!, \; x = s \ell^2 / 2,
               \quad f_r = e^{-y} y^r / r!, \; y = s \ell^2 / 4.
 
+    Source: Kondor and Lafferty 2002, "Diffusion kernels on graphs and other discrete structures".
+
     Parameters
     ----------
     lengthscale : float
         l > 0: roughly the distance, in steps, over which the kernel is correlated.
     laplacian : "normalized" or "combinatorial"
-
-    References
-    ----------
-    Kondor and Lafferty 2002, "Diffusion kernels on graphs and other discrete structures".
 
     Examples
     --------
@@ -151,15 +137,13 @@ class RegularizedLaplacian(_InversePower):
 
     (p)_r is the rising factorial.
 
+    Source: Smola and Kondor 2003, "Kernels and regularization on graphs".
+
     Parameters
     ----------
     lengthscale, power : float
         l > 0 and p > 0. p = 2 is the paper's "2-regularised Laplacian".
     laplacian : "normalized" or "combinatorial"
-
-    References
-    ----------
-    Smola and Kondor 2003, "Kernels and regularization on graphs".
 
     Examples
     --------
@@ -202,6 +186,8 @@ class Matern(_InversePower):
               \alpha_r = (\kappa+s)^{-\nu} \frac{(\nu)_r}{r!} a^r, \; a = \frac{s}{\kappa+s}; \quad
               f_r \text{ the same with } \nu/2 \text{ for } \nu.
 
+    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs".
+
     Parameters
     ----------
     nu, lengthscale : float
@@ -213,10 +199,6 @@ class Matern(_InversePower):
     -----
     RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far from 1
     (kappa^-nu at most): Gaussian processes scale it away.
-
-    References
-    ----------
-    Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs".
 
     Examples
     --------
@@ -264,6 +246,9 @@ class Leroux(_InversePower):
     Given its neighbours, a node has the precision 1 - lambda + lambda d with its degree d, and the mean
     lambda times the sum of their values over that precision.
 
+    Source: Leroux, Lei and Breslow 2000, "Estimation of disease rates in small areas: a new mixed model for
+    spatial dependence".
+
     Parameters
     ----------
     mixing : float
@@ -276,11 +261,6 @@ class Leroux(_InversePower):
     A function of the Laplacian, which all methods serve. Isolated nodes are independent, with variance
     1 / (1 - lambda). Weights are compared with 1, the weight of every border in the published model; there is a
     warning if their mean is more than ten times larger or smaller. `BYM2` and `CAR` do not depend on their unit.
-
-    References
-    ----------
-    Leroux, Lei and Breslow 2000, "Estimation of disease rates in small areas: a new mixed model for spatial
-    dependence".
 
     Examples
     --------
@@ -334,6 +314,8 @@ class PStepRandomWalk(Kernel):
     .. math:: K = (\alpha I - L)^p, \quad \alpha_r = \binom{p}{r} u^{p-r} s^r, \; u = \alpha - s; \quad
               f_r = \binom{p/2}{r} u^{p/2-r} s^r.
 
+    Source: Smola and Kondor 2003, "Kernels and regularization on graphs".
+
     Parameters
     ----------
     alpha : float
@@ -354,10 +336,6 @@ class PStepRandomWalk(Kernel):
     For an alpha below the scale of the combinatorial Laplacian the coefficients alternate and cancel
     (`Kernel.cancellation`), up to 3^(p/2) times their sum without self-loops. Exact products do not suffer by it,
     features by powers, which are kept in float32, warn or refuse.
-
-    References
-    ----------
-    Smola and Kondor 2003, "Kernels and regularization on graphs".
 
     Examples
     --------
@@ -459,14 +437,10 @@ class InverseCosine(Kernel):
               \alpha_r = \frac{(\pi/4)^r}{\sqrt 2 \, r!} \text{ with signs } + + - -, \quad
               f = \text{the root series, } f_r \approx -(-1)^r r^{-3/2} / 4.
 
-    Notes
-    -----
     f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and of 1e-3
     about 88,000. Use `graphrf.apply_kernel`, or truncated walks with their error stated.
 
-    References
-    ----------
-    Smola and Kondor 2003, "Kernels and regularization on graphs".
+    Source: Smola and Kondor 2003, "Kernels and regularization on graphs".
 
     Examples
     --------

@@ -14,7 +14,7 @@ _PANEL_NUMBERS = 8_000_000
 
 @runtime_checkable
 class Factor(Protocol):
-    r"""A matrix F(f) = sum_k f_k P_k with n rows (nodes) and N columns, so that K = F F^T.
+    """A matrix F(f) = sum_k f_k P_k with n rows (nodes) and N columns, so that K = F F^T.
 
     Everything in `graphrf.gp` is written once against these methods. Sparse features of walks or powers
     (`Features.factor`) and exact powers of the walk matrix (`SeriesFactor`, where P_k = W^k) implement it. A
@@ -91,7 +91,7 @@ class FactorBase:
     """
 
     def gram_apply(self: Factor, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
-        """weight F F^T x, here by two products, each with the root of the weight."""
+        """See `Factor`; here by two products, each with the root of the weight."""
         root = math.sqrt(weight)
         return np.asarray(root * self.apply(f, root * self.apply_t(f, x)))
 

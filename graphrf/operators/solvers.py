@@ -17,15 +17,8 @@ Product = Callable[[np.ndarray], np.ndarray]
 class Solution(NamedTuple):
     """The solution of a linear system, and how it was reached.
 
-    Attributes
-    ----------
-    value : ndarray, shape of the right-hand side
-    converged : bool
-        Whether every column's true residual is within the tolerance.
-    iterations : int
-        0 for direct solves.
-    residual : float
-        The largest |b - A x| / |b| over the columns, from a product with A at the end.
+    `converged` if every column's true residual, |b - A x| / |b| from a product with A at the end, is within the
+    tolerance; `residual` is the largest of them. 0 `iterations` for direct solves.
     """
 
     value: np.ndarray
@@ -109,22 +102,12 @@ class CholeskySolver:
 
 
 class ConjugateGradients:
-    r"""A^-1 b by preconditioned conjugate gradients, with separate step lengths for each column.
+    """A^-1 b by preconditioned conjugate gradients, with separate step lengths for each column.
 
-    Parameters
-    ----------
-    product : callable
-        A times a matrix of shape (m, p).
-    precondition : callable
-        The preconditioner's inverse times such a matrix.
-    tol : float
-        Wanted |b - A x| / |b| of every column.
-    max_iterations : int
-
-    Notes
-    -----
-    The recurrence's residual drifts from the true one. Where it is within the tolerance, the true residual is
-    computed, and iterations restart from it if it is too large. Source: Golub and Van Loan 2013, Sec. 11.5.
+    `product` and `precondition` multiply matrices of shape (m, p) by A and by the preconditioner's inverse;
+    `tol` is the wanted |b - A x| / |b| of every column. The recurrence's residual drifts from the true one.
+    Where it is within the tolerance, the true residual is computed, and iterations restart from it if it is too
+    large. Source: Golub and Van Loan 2013, Sec. 11.5.
     """
 
     name = "cg"
@@ -194,23 +177,12 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nystrom_preconditioner(columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray) -> Product:
-    r"""The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], B = K[chosen, chosen], D the noise.
+    """The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], shape (m, k), B = K[chosen, chosen], D > 0 the
+    noise.
 
-    P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's identity with
-    V = C L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1.
-
-    Parameters
-    ----------
-    columns : ndarray, shape (m, k)
-    chosen : ndarray of int, shape (k,)
-        Positions, among the rows, of the k columns.
-    diagonal : ndarray, shape (m,)
-        D, > 0.
-
-    Notes
-    -----
-    Cost: m k^2 to make, 2 m k for each column of a product. Where B is not positive to rounding it is D^-1.
-    Source: Williams and Seeger 2001.
+    P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's identity with V = C
+    L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1. Where B is not positive to rounding it is
+    D^-1. Cost: m k^2 to make, 2 m k for each column of a product. Source: Williams and Seeger 2001.
     """
     core = columns[chosen]
     core = 0.5 * (core + core.T)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,9 +66,10 @@ def estimate(
               \delta = \sum_{i\ \text{dangling}} \rho_i, \qquad P = D^{-1} A.
 
     Walks start from the personalisation vector v and end before every step with probability p; rho is the
-    distribution of their end points. For one global vector of a graph that fits into memory, prefer
-    `pagerank`: it is exact, and faster than any useful number of walks. Walks give approximate answers with
-    standard errors at a chosen cost, and reproduce the paper's experiment.
+    distribution of their end points ([theory](../theory/pagerank.md)). For one global vector of a graph that
+    fits into memory, prefer `pagerank`: it is exact, and faster than any useful number of walks.
+
+    Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
 
     Parameters
     ----------
@@ -77,46 +77,38 @@ def estimate(
         Directed or not, weighted or not; self-loops count. From a node without edges the chain jumps
         to v, as in networkx.
     p_halt : float in (0, 1)
-        Probability of ending before each step, 1 - alpha of networkx; at least 0.0006, pooled 1e-6.
+        Probability of ending before each step; at least 0.0006, pooled 1e-6.
     n_walks : int
-        Walks for every node with weight in v: M = n_walks |{j: v_j > 0}| in all, in proportion to v (n_walks each
-        if v is uniform there). The error decreases like 1/sqrt(M), pooled faster. At most 250,000 with `tol`.
+        Walks for every node with weight in v: M = n_walks |{j: v_j > 0}| in all, in proportion to v. The error
+        decreases like 1/sqrt(M), pooled faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
         "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M for every end,
         with mostly 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
-        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers; mostly
-        0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, and no less on dense
-        graphs, whose degrees exceed the walkers on a node; for visits only. The others couple the lengths of the
-        walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the permutation
-        shipped for the nearest p_halt, learned for end points (Eq. 82) or, for visits, for Gram matrices.
-    personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
-        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
-        (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
-        The index of a Series of pandas holds keys, unless it only numbers the values (a RangeIndex). Default:
-        uniform. Several vectors are a sequence of mappings or Series, or an array or sparse matrix of shape
-        (n, N); the results have a row for each. For single nodes of a large graph see `local_pagerank`.
+        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers;
+        mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, and no less
+        on dense graphs, whose degrees exceed the walkers on a node; for visits only. The others couple the
+        lengths of the walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the
+        permutation shipped for the nearest p_halt, learned for end points or, for visits, for Gram matrices.
+    personalization : as in `pagerank`, optional
+        The vector v, or several. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
-        Target L1 error: batches are run, the first of `n_walks` walks each, until their estimated error
-        (`l1_error`) is at most `tol`, for each vector. Stops with a warning after a million walks for every node
-        with weight in v. See `refine` for intermediate results.
+        Target L1 error: batches are run, the first of `n_walks` walks each, until `l1_error` is at most `tol`
+        for each vector, or with a warning after a million walks for every node with weight in v.
     exact_steps : int, optional
-        Number of initial steps that are computed exactly, as in power iteration; walks then start from the mass at
-        that point, `n_walks` for every node there. Each such step reduces the error of the walks by a factor of 1
-        - p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as leave a mass of
-        sqrt(tol).
+        Initial steps that are computed exactly; walks then start from the mass at that point, `n_walks` for
+        every node there. Each reduces the error of the walks by a factor of 1 - p_halt, for one product with a
+        sparse matrix. Default: none; with `tol`, as many as leave a mass of sqrt(tol).
     n_batches : int, optional
-        Number of independent batches of walks; two or more give `stderr`. Default: one for each
-        group of coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
-        `stderr`**, because smaller pools are worse: at 16 walks per node, 4 pools have 1.4 to 1.8 times the error
-        of a single one.
+        Independent batches of walks; two or more give `stderr`. Default: one for each group of coupled walks, at
+        most 16 (stratified: for each 4 walks); **one if pooled, hence no `stderr`**, because 4 pools have 1.4 to
+        1.8 times the error of a single one at 16 walks per node.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU or, for pools only, torch on `device`, which needs the extra `gp`; the result is
-        bit for bit the same. Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU or, for pools only, torch on `device` (extra `gp`), bit for bit the same.
+        Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
-        Device on which torch runs the pools, such as "cuda"; it must support float64. The graph is copied there
-        once, pools run one after the other, and only counts of visits, 8 N bytes, are copied back. Exact steps run
-        on the CPU.
+        Where torch runs the pools, one after the other, such as "cuda"; it must support float64. The graph is
+        copied there once, and only counts of visits, 8 N bytes, come back. Exact steps run on the CPU.
     seed : int in [0, 2^63), optional
         None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
     n_threads : int, optional
@@ -124,9 +116,9 @@ def estimate(
     progress : bool
         Show a progress bar on standard error.
     keep_walks : bool
-        Keep data for `PageRankEstimate.updated`: the counts of each batch, 8 N bytes, and the sources whose walks
-        met each node, 4 bytes per step. Not for pooled walkers, several vectors, `tol` and `exact_steps`, where an
-        edit changes all walks.
+        Keep data for `PageRankEstimate.updated`: the counts of each batch, 8 N bytes, and the sources whose
+        walks met each node, 4 bytes per step. Not for pooled walkers, several vectors, `tol` and `exact_steps`,
+        where an edit changes all walks.
 
     Returns
     -------
@@ -142,28 +134,23 @@ def estimate(
     Raises
     ------
     TypeError, ValueError
-        If arguments are out of range or incompatible, or every walk was lost before its end ("endpoints" with few
-        walks and many nodes without edges).
+        If arguments are out of range or incompatible, or every walk was lost before its end ("endpoints" with
+        few walks and many nodes without edges).
     ImportError
         If torch is needed and not installed.
 
     Notes
     -----
-    Bias: none without dangling nodes, for every estimator and coupling. With them, walks are lost instead of
-    jumping to v, and the estimate is divided by its sum: the same vector, with much less noise than jumps would
-    cause, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
+    Without dangling nodes there is no bias. With them, walks are lost instead of jumping to v, and the estimate
+    is divided by its sum, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
 
-    `stderr` covers the noise of the walks, with n_batches - 1 degrees of freedom. It is rough for rarely visited
-    nodes: a node that no walk reached scores about 0 with `stderr` about 0 and may have a score up to some 3 / M.
-    Visits by personalised walks may score slightly below 0 if M is less than some hundreds, since they are
-    unbiased and sum to 1.
+    `stderr` is rough for rarely visited nodes: a node that no walk reached scores about 0 with `stderr` about 0
+    and may have a score up to some 3 / M. Visits by personalised walks may score slightly below 0 if M is less
+    than some hundreds.
 
-    Cost: O(N + nnz) to set up and M (1 - p) / p steps on average, fewer with dangling nodes; memory O(N) a
-    thread. Pooled: at most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several
-    vectors: 8 N bytes each for scores and for stderr, twice that while they are gathered. On a device: the graph,
-    44 N bytes, and up to half a gigabyte for blocks of a million nodes and edges.
-
-    Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
+    Cost: O(N + nnz) to set up and M (1 - p) / p steps on average; memory O(N) a thread. Pooled: at most as many
+    steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several vectors: 32 N bytes each at most.
+    On a device: the graph, 44 N bytes, and up to half a gigabyte for blocks of a million nodes and edges.
 
     Examples
     --------
@@ -171,8 +158,6 @@ def estimate(
     >>> from graphrf.pagerank import estimate
     >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], nodes=["hub", "a", "b"])
     >>> result = estimate(star, n_walks=100, seed=0)
-    >>> round(float(result.scores.sum()), 12)
-    1.0
     >>> result.top(1)[0][0]
     'hub'
     >>> estimate(star, n_walks=100, coupling="iid", seed=0).stderr.shape
@@ -247,15 +232,15 @@ def refine(
 ) -> Iterator[PageRankEstimate]:
     """PageRank by walks as a series of results, each with a smaller stated error than the last.
 
-    Take as many as time allows. Every result is that of `estimate` for the last stage of batches: at first 4
-    batches of `n_walks` walks for each node with weight, then 4 of 4 times as many, and so on, up to a million
-    walks for each of these nodes.
+    Every result is that of `estimate` for one stage of batches: at first 4 batches of `n_walks` walks for each
+    node with weight, then 4 of 4 times as many, and so on, up to a million walks for each of these nodes.
+    Earlier walks, a quarter of all, are not used again. Stopping at a small error slightly favours stages that
+    underestimate it.
 
     Parameters
     ----------
     graph, p_halt, n_walks, estimator, coupling, personalization, engine, device, seed, n_threads
-        See `estimate`; a single personalisation vector, and `n_walks`, at most 250,000, are the walks of the first
-        batches.
+        See `estimate`; a single personalisation vector, and at most 250,000 walks in the first batches.
 
     Yields
     ------
@@ -266,11 +251,6 @@ def refine(
     ------
     TypeError, ValueError, ImportError
         See `estimate`; raised when the first result is requested.
-
-    Notes
-    -----
-    The scores are those of one stage, so the walks of earlier stages, a quarter of all, are not used. Stopping at
-    a small error slightly favours stages that underestimate it.
 
     Examples
     --------
@@ -419,12 +399,11 @@ def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankEstimate:
     made = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
     graph, p_halt = walks.problem.graph, walks.problem.p_halt
     result = _result(graph, p_halt, [made], False, walks.seed, walks.estimator, coupling, 0)
-    return replace(result, follow=partial(_followed, kept, coupling))
 
+    def followed(graph: Graph, n_threads: int | None) -> PageRankEstimate:
+        return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
 
-def _followed(kept: KeptWalks, coupling: str | Coupling, graph: Graph, n_threads: int | None) -> PageRankEstimate:
-    """See `PageRankEstimate.updated`."""
-    return _of_kept(kept.updated(graph, thread_count(n_threads)), coupling)
+    return replace(result, follow=followed)
 
 
 def _until(walks: Walks, n_walks: int, tol: float, progress: bool) -> Estimate:

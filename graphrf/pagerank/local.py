@@ -17,7 +17,7 @@ from graphrf.graph.csr import row_pieces
 from graphrf.graph.graph import Graph, given_nodes, is_one_node, require_graph
 from graphrf.pagerank.problem import walks_halt, without_alpha
 from graphrf.pagerank.push import Query, local_rows
-from graphrf.sampling.walks.transitions import Transitions, graph_transitions
+from graphrf.sampling.walks.transitions import graph_transitions
 
 _EPSILON = 0.5
 _DELTA = 1e-4
@@ -44,13 +44,11 @@ class LocalPageRankResult:
         Mass left after pushing: estimated by walks or, without them, the L1 error of the row before the cut to
         `k` entries.
     pushes, walks, steps, touched : ndarray of int64, shape (n_sources,)
-        Pushes, walks started, steps taken, distinct nodes met.
+        `touched` counts distinct nodes.
     delta : ndarray, shape (n_sources,), or None without walks
         The guarantee covers nodes with a score of at least `delta`.
-    epsilon, failure : float, or None without walks
+    epsilon, failure, seed : None without walks
     max_residual : float, or None with walks
-    seed : int, or None without walks
-        Reproduces the result.
     p_halt : float
     k : int or None
     nodes : sequence of N names, the positions if the graph has none
@@ -152,10 +150,13 @@ def local_pagerank(
     .. math:: \rho_s = p e_s + (1 - p) (P^T \rho_s + \delta_s e_s), \qquad
               \delta_s = \sum_{i\ \text{dangling}} \rho_{s,i}, \qquad P = D^{-1} A,
 
-    for every source s: the distribution of the node where a walk from s halts. First, mass is pushed exactly from
-    the source along edges; then walks from the residual mass estimate the rest. Only the neighbourhood is visited,
-    so the cost does not grow with the graph. For a few sources on a small graph, or for a personalisation with
-    many nodes, use `pagerank`.
+    for every source s. First, mass is pushed exactly from the source along edges; then walks from the residual
+    mass estimate the rest ([theory](../theory/pagerank.md#local-queries)). Only the neighbourhood is visited, so
+    the cost does not grow with the graph. For a few sources on a small graph, or for a personalisation with many
+    nodes, use `pagerank`.
+
+    Sources: Andersen, Chung and Lang, FOCS 2006 (push); Wang, Yang, Xiao, Wei and Yang, FORA, KDD 2017 (walks by
+    their end points, for single nodes; here visits, for all nodes at once).
 
     Parameters
     ----------
@@ -163,27 +164,27 @@ def local_pagerank(
         Directed or not, weighted or not; self-loops count. From a node without edges the chain jumps
         to the source, as in networkx with all personalisation on the source.
     sources : position or name, or array_like of n_sources of them
-        The source nodes: integers are positions, unlike keys of `personalization`, and are refused if they could
-        also be names: `graph.index([...])` converts names, `graph.positions([...])` positions. Nodes may repeat.
+        Integers are positions, unlike keys of `personalization`, and are refused if they could also be names:
+        `graph.index([...])` converts names, `graph.positions([...])` positions. Nodes may repeat.
     k : int, optional
         Return the `k` best nodes of each source. Default: every node touched, N at most.
     p_halt : float in (0, 1)
-        Probability of halting before each step, 1 - alpha of networkx; at least 1e-6.
+        Probability of halting before each step; at least 1e-6.
     epsilon : float in (0, 0.5], optional
         Relative error of the guarantee; default 0.5. Typical errors are a small part of it, see `stderr`. The
         number of walks grows as 1 / epsilon^2.
     delta : float in (0, 1), optional
-        Smallest score that the guarantee covers; default 1 / N, but at least 1e-4, so that the cost does not grow
-        with N. With `k` it is raised to a lower bound on the k-th best score if that is larger. The number of
-        walks grows as 1 / delta.
+        Smallest score that the guarantee covers; default 1 / N, but at least 1e-4, so that the cost does not
+        grow with N. With `k` it is raised to a lower bound on the k-th best score if that is larger. The number
+        of walks grows as 1 / delta.
     failure : float in (0, 0.25], optional
         Probability at which the guarantee may fail for a source; default 0.01.
     max_residual : float, optional
         Push only: no walks, nothing random, no `epsilon`, `delta`, `failure`, `seed`. Pushes until no node holds
-        more residual than `max_residual` for each of its edges (a node without edges counts as one). 1e-4 is
+        more residual than this for each of its edges (a node without edges counts as one). 1e-4 is
         usual for features of graph neural networks.
     seed : int in [0, 2^63), optional
-        Random seed. None draws one, which the result records. The same seed gives the same bits on any number of
+        None draws one, which the result records. The same seed gives the same bits on any number of
         threads and for any other source nodes.
     n_threads : int, optional
         Default: the cores that the process may use. Source nodes are shared out among them.
@@ -193,8 +194,8 @@ def local_pagerank(
     Returns
     -------
     LocalPageRankResult
-        scores and stderr (n_sources, N) sparse, residual mass, pushes, walks, steps, touched nodes; `.top(k)` with
-        names, `.best(k)` with positions in arrays.
+        scores and stderr (n_sources, N) sparse, residual mass, pushes, walks, steps, touched nodes; `.top(k)`
+        with names, `.best(k)` with positions in arrays.
 
     Raises
     ------
@@ -203,7 +204,8 @@ def local_pagerank(
 
     Notes
     -----
-    With walks, for each source with a probability of at least 1 - failure, for all nodes t at once:
+    With walks, for each source with a probability of at least 1 - failure, for all nodes t at once, with
+    delta = `result.delta`:
 
     - where rho_t >= delta, the score differs from rho_t by at most epsilon rho_t;
     - where rho_t < delta, the score is less than (1 + epsilon) delta, so a score of that size certifies
@@ -211,30 +213,16 @@ def local_pagerank(
     - with `k`, for every i such that i nodes have rho >= delta: the i-th best score is at least 1 - epsilon times
       the i-th best rho, and the node that has it has at least ((1 - epsilon) / (1 + epsilon))^2 times that rho.
 
-    Here delta is `result.delta`, which with `k` is usually the k-th best lower bound from pushing: all of the k
-    best nodes reach it. Derivation: a visit of a walk to t scores p. A walk that has reached t comes back with
-    probability R at most, so its score X has E exp(a X) - 1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s, and
-    E X^2 <= s E[X], where s = p (1 + R) / (1 - R), R = (1 - p) (l + (1 - l) (1 - p)) and l is the largest
-    probability of a self-loop. Let n walks start for each unit of residual mass, and let m be the part of
-    rho_t that they estimate. By Chernoff the score misses rho_t by h or more with probability at most
-    2 exp(-n h^2 / (s (2 m + h))); for h = epsilon rho_t and m <= rho_t >= delta that is at most
-    delta failure if n = s (2 + epsilon) log(2 / (delta failure)) / (epsilon^2 delta), and at most 1 / delta nodes
-    have rho_t >= delta. Smaller rho_t fail with probabilities that add up to less than the rest.
-
     The score of a given node is unbiased; those of the k best are slightly too high by selection.
 
-    Push only: score_t <= rho_t for all t, and the differences add up to `residual` (before the cut to `k`). If the
-    graph is undirected with equal weights, they are at most `max_residual` times the number of edges of t.
+    Push only: score_t <= rho_t for all t, and the differences add up to `residual` (before the cut to `k`). If
+    the graph is undirected with equal weights, they are at most `max_residual` times the number of edges of t.
 
-    Cost: pushing until r = max_residual goes along at most 1 / (p r) edges. With walks, pushing continues until
-    its cost is about that of the walks, or it no longer pays; then `residual` n walks take 1 / p steps each on
-    average. That is little if few nodes have most of the score. For a hub whose neighbours all have small scores,
-    a large k, or a small p_halt, `pagerank` is soon faster. Memory: 110 to 600 bytes for each touched node and
-    thread, and 20 bytes for each score returned. The first call on a graph takes O(N + edges) for its walk arrays,
-    which are kept as long as the graph.
-
-    References: Andersen, Chung and Lang, FOCS 2006 (push, its cost and its bound); Wang, Yang, Xiao, Wei and Yang,
-    FORA, KDD 2017 (walks by their end points, for single nodes; here visits, for all nodes at once).
+    Cost: pushing goes along at most 1 / (p max_residual) edges. With walks, it continues until its cost is about
+    that of the walks, of 1 / p steps on average, or it no longer pays. For a hub whose neighbours all have small
+    scores, a large k, or a small p_halt, `pagerank` is soon faster. Memory: 110 to 600 bytes for each touched node
+    and thread, and 20 bytes for each score returned. The first call on a graph takes O(N + edges) for its walk
+    arrays, which are kept as long as the graph.
 
     Examples
     --------
@@ -244,8 +232,7 @@ def local_pagerank(
     >>> result = local_pagerank(star, "a", k=2, max_residual=1e-9)
     >>> [(node, round(score, 6)) for node, score in result.top()]
     [('hub', 0.459459), ('a', 0.34527)]
-    >>> batch = local_pagerank(star, ["a", "b"], seed=1)
-    >>> batch.scores.shape
+    >>> local_pagerank(star, ["a", "b"], seed=1).scores.shape
     (2, 3)
     """
     asked = checked_queries(
@@ -256,20 +243,13 @@ def local_pagerank(
     checks.flag("progress", progress)
     tasks = source_tasks(asked, n_threads)
     walk_arrays = graph_transitions(graph)
-    blocks = ordered_map(lambda task: rows_of(walk_arrays, task, asked.query, asked.key), tasks, n_threads)
+    blocks = ordered_map(lambda task: local_rows(*walk_arrays, task, asked.query, asked.key), tasks, n_threads)
     return assembled(asked, tasks, enumerate(blocks), progress=progress)
 
 
 class LocalQueries(NamedTuple):
-    """Valid arguments of `local_pagerank`.
-
-    Attributes
-    ----------
-    graph : Graph
-    positions : ndarray of int64, the source nodes
-    single : bool, True for one node, False for a list
-    query : Query
-    seed : int, or None without walks
+    """Valid arguments of `local_pagerank`; `single` if one node was given, not a list, `seed` None without
+    walks.
     """
 
     graph: Graph
@@ -373,12 +353,6 @@ def source_tasks(asked: LocalQueries, n_threads: int, *, times: int = 1) -> list
     n = asked.positions.size
     size = int(np.clip(n // (8 * n_threads), 1, most))
     return [asked.positions[first : first + size] for first in range(0, n, size)]
-
-
-def rows_of(walk_arrays: Transitions, task: np.ndarray, query: Query, key: np.uint64) -> QueryRows:
-    """The rows of a task, computed without the interpreter lock."""
-    rows: QueryRows = local_rows(*walk_arrays, task, query, key)
-    return rows
 
 
 def assembled(

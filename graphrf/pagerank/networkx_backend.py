@@ -27,15 +27,9 @@ _FEWEST_NODES = 1000
 class BackendGraph:
     """A networkx graph made ready for this backend: its nodes in order and its weights as a `Graph`.
 
-    Parameters
-    ----------
-    nodes : list of N hashable names, in the order of the networkx graph
-    directed : bool
-    weight : str or None
-        The attribute that the weights were read from; None if every edge counts 1.
-    weighted : Graph, without names, or None if there are no nodes
-    unit : Graph, optional
-        Weights of 1 for every edge, parallel ones added, where that is not simply the pattern of `weighted`.
+    `weight` names the attribute that the weights were read from, None if every edge counts 1; `weighted` is None
+    without nodes; `unit` has weights of 1 for every edge, parallel ones added, where that is not simply the
+    pattern of `weighted`.
     """
 
     __networkx_backend__ = "graphrf"
@@ -95,34 +89,13 @@ class BackendGraph:
 
 
 def convert_from_nx(
-    graph: Any,
-    *,
-    edge_attrs: Mapping[Hashable, Any] | None = None,
-    node_attrs: Any = None,
-    preserve_edge_attrs: Any = False,
-    preserve_node_attrs: Any = False,
-    preserve_graph_attrs: Any = False,
-    name: str | None = None,
-    graph_name: str | None = None,
+    graph: Any, *, edge_attrs: Mapping[Hashable, Any] | None = None, **others: Any
 ) -> BackendGraph:
-    """A networkx graph of any kind as a `BackendGraph`.
+    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency dictionaries.
 
-    Parameters
-    ----------
-    graph : networkx.Graph, DiGraph, MultiGraph, MultiDiGraph or a view of one
-    edge_attrs : mapping of one attribute to its default, optional
-        Where the weights are read from; parallel edges are added. Default: every edge counts 1.
-    node_attrs, preserve_edge_attrs, preserve_node_attrs, preserve_graph_attrs, name, graph_name
-        As passed by networkx; attributes are not kept.
-
-    Raises
-    ------
-    NotImplementedError
-        For weights that are negative or not finite, so that networkx computes with them itself.
-
-    Notes
-    -----
-    Cost: one pass over the adjacency dictionaries; O(nnz) memory.
+    `edge_attrs` maps one attribute, where the weights are read from, to its default; parallel edges are added.
+    Without it every edge counts 1. The other arguments are those of networkx; attributes are not kept.
+    NotImplementedError for weights that are negative or not finite, so that networkx computes with them itself.
     """
     weight, default = None, 1
     if edge_attrs:
@@ -234,6 +207,8 @@ def pagerank(
     .. math:: \rho \leftarrow (1 - \alpha) v + \alpha (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
+    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
+
     Parameters
     ----------
     G : BackendGraph or Graph
@@ -244,8 +219,7 @@ def pagerank(
         Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`, which on a
         large graph is no condition at all; after `max_iter` iterations what it would accept is accepted.
     method : {"power", "walks"}
-        "walks" estimates the scores by `graphrf.pagerank.estimate`; `tol`, `max_iter` and `nstart` have no
-        meaning there.
+        "walks" estimates the scores by `graphrf.pagerank.estimate`, without `tol`, `max_iter` and `nstart`.
     **walk_options
         With method="walks": n_walks, estimator, coupling, n_batches, seed, n_threads, progress of
         `graphrf.pagerank.estimate`.
@@ -262,10 +236,6 @@ def pagerank(
         If `personalization` has only zeros for the nodes of the graph.
     NotImplementedError
         For negative or infinite values, with which only networkx computes.
-
-    Notes
-    -----
-    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
 
     Examples
     --------

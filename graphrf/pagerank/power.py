@@ -51,34 +51,31 @@ def pagerank(
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
-    One product with a sparse matrix per iteration. For one global vector of a graph that fits into memory, prefer
-    this to walks: it is exact, and faster than any useful number of walks. Walks (`estimate`) give approximate
-    answers at a chosen cost.
+    For one global vector of a graph that fits into memory, prefer this to walks (`estimate`): it is exact, and
+    faster than any useful number of them. [Theory](../theory/pagerank.md#power-iteration).
 
     Parameters
     ----------
     graph : Graph
         Directed or not, weighted or not; self-loops count.
     p_halt : float in (0, 1)
-        Probability of a jump to v before every step: 1 - alpha of networkx.
-    personalization : mapping of nodes to values or Series, or array_like of shape (N,), optional
+        Probability of a jump to v before every step.
+    personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
         (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
         The index of a Series of pandas holds keys, unless it only numbers the values (a RangeIndex). Default:
         uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence of n
-        mappings or Series.
-    dangling : mapping of nodes to values or Series, or array_like of shape (N,), optional
-        The vector u, up to a factor: the distribution of jumps from nodes without edges. Default: v, as in
-        networkx.
+        mappings or Series; the results have a row for each.
+    dangling : as one `personalization`, optional
+        The vector u: the distribution of jumps from nodes without edges. Default: v, as in networkx.
     start : as `personalization`, optional
         Initial scores, one vector for all or one for each v; they affect the number of iterations, not the
         result. Default: v.
     tol : float
-        Bound on the L1 error of each vector of scores. The map contracts L1 distances by 1 - p, so the error
-        after an iteration is at most (1 - p) / p times the change; iteration stops when that is at most `tol`,
-        whatever N. (networkx stops at a change of N times its `tol`: on a graph of 2 million nodes, that is
-        always satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default cannot be reached, and
-        iteration ends with the warning once its changes are rounding errors.
+        Bound on the L1 error of each vector of scores, (1 - p) / p times the last change. (networkx stops at a
+        change of N times its `tol`: on a graph of 2 million nodes, that is always satisfied.) Rounding adds
+        9e-16 / p to the bound: below p = 9e-4 the default cannot be reached, and iteration ends with the warning
+        once its changes are rounding errors.
     max_iter : int, optional
         Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on undirected
         graphs, which in practice need fewer; at most 100,000.
@@ -103,14 +100,13 @@ def pagerank(
 
     Notes
     -----
-    On undirected graphs, where P has real eigenvalues, iterations are accelerated (second-order Richardson, Golub
-    and Varga 1961): about half as many at p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes. The last step is
-    always a plain one, so the change and its bound are those of the map above.
+    On undirected graphs iterations are accelerated (Golub and Varga 1961): about half as many at p_halt 0.15 and
+    tol 1e-12, a fifth at 0.02 on meshes.
 
-    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely
-    more than 70 on undirected ones. Undirected graphs need no copy of the matrix; directed ones are transposed, in
-    about the time of five iterations. Beside that and the result, memory is 3 vectors, or 24 for several, which
-    are multiplied 8 at a time; each is as it would be alone, bit for bit.
+    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely more
+    than 70 on undirected ones. Directed graphs are transposed, in about the time of five iterations. Beside that
+    and the result, memory is 3 vectors, or 24 for several, which are multiplied 8 at a time; each is as it would
+    be alone, bit for bit.
 
     Examples
     --------

@@ -1,13 +1,8 @@
 """The compiled loops of local PageRank: push residual mass along edges from a source, then walk from the rest.
 
-A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend on
-the neighbourhood and not on the graph. All random bits are functions of (seed of the bits, source node, node,
-walk, step).
-
-Sources: Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006 (push); Berkhin,
-"Bookmark-coloring algorithm for personalized PageRank computing", Internet Math. 3, 2006; Wang, Yang, Xiao, Wei
-and Yang, "FORA: simple and effective approximate single-source personalized PageRank", KDD 2017 (walks from the
-residual).
+A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend
+on the neighbourhood and not on the graph. All random bits are functions of (seed, source node, node, walk,
+step). Sources: `graphrf.pagerank.local_pagerank`; Berkhin, Internet Math. 3, 2006.
 """
 
 from __future__ import annotations
@@ -57,13 +52,8 @@ _LEAST_FAILURE = 1e-300
 class Query(NamedTuple):
     """Parameters of a query, the same for every source; one type of record for the loops.
 
-    Attributes
-    ----------
-    p_halt : float
-    k : int, number of best nodes to return; 0 for all
-    limit : float, residual that a node may keep for each of its edges, without walks; 0 for walks
-    epsilon, delta, failure : float, the guarantee (`graphrf.pagerank.local_pagerank`)
-    variance_bound : float, bound on the variance of a walk's score over its mean
+    `k` is 0 for all nodes; `limit` the residual that a node may keep for each of its edges, 0 for walks;
+    `variance_bound` bounds the variance of a walk's score over its mean.
     """
 
     p_halt: float
@@ -77,20 +67,10 @@ class Query(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignore[no-untyped-def]
-    """One row of scores for every source.
+    """One row of scores for every source, from the walk arrays, where an empty row is dangling.
 
-    Parameters
-    ----------
-    indptr, indices, cumulative : the walk arrays (`graphrf.sampling.walks.transitions`); an empty row is dangling
-    sources : int64, shape (n,)
-    query : Query
-    key : uint64
-
-    Returns
-    -------
-    ends : int64, shape (n + 1,), limits of rows in the next three, each row best first if k > 0
-    nodes : int64; scores, errors : float64
-    record : float64, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta
+    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if k > 0, and
+    `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
     """
     n = sources.size
     ends = np.zeros(n + 1, np.int64)
@@ -296,8 +276,16 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-untyped-def]
-    """Walks for each unit of residual mass: the relative error of a score of at least `score` exceeds epsilon with
-    probability at most `failure` (derived in `graphrf.pagerank.local_pagerank`)."""
+    """Walks for each unit of residual mass: the relative error of a score of at least `score` exceeds epsilon
+    with probability at most `failure`.
+
+    A walk that has reached t comes back with probability R at most, so its score X has E exp(a X) - 1 <= E[X] a
+    / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`). Let n walks start for each unit of
+    mass, and let m be the part of rho_t that they estimate. By Chernoff the score misses rho_t by h or more with
+    probability at most 2 exp(-n h^2 / (s (2 m + h))); h = epsilon rho_t and m <= rho_t give n. At most 1 / delta
+    nodes have rho_t >= delta, so that delta times the failure of a source serves all; smaller rho_t fail with
+    probabilities that add up to less than the rest.
+    """
     return variance_bound * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 
 

@@ -115,14 +115,12 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
 
     .. math:: E \sum_i |\hat\rho_i - \rho_i| = \sqrt{2 / \pi} \sum_i \sigma_i
 
-    for normal errors; a standard deviation estimated with n - 1 degrees of freedom is too small by the factor
-    c_4(n) = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2) on average, which is divided out.
-
-    Errors of rare nodes are not normal, since most of them are not visited and have no standard error. The
-    estimated part of score i, `estimated[i]`, divided by its standard error is the root of its number of visits
-    k_i. A node with a single visit represents as much mass of nodes without one (Good and Turing), and is itself
-    too large by nearly its score, which is 2 sigma_i. This has the weight k_i^-3, and the normal error the rest;
-    the mean over Poisson counts is right for rare and for common nodes, and at most 1.5 times too large between.
+    for normal errors; the mean bias c_4(n) of an estimated standard deviation is divided out. Errors of rare
+    nodes are not normal: the estimated part of score i, `estimated[i]`, over its standard error is the root of
+    its number of visits k_i, and a node with a single visit represents as much mass of nodes without one (Good
+    and Turing), and is itself too large by nearly its score, 2 sigma_i in all. This has the weight k_i^-3, and
+    the normal error the rest; the mean over Poisson counts is right for rare and for common nodes, and at most
+    1.5 times too large between.
 
     Source: Good, Biometrika 40 (1953).
     """
@@ -143,21 +141,19 @@ class PageRankEstimate(Ranking):
     Attributes
     ----------
     scores, p_halt, nodes : as in `Ranking`
-    stderr : ndarray, shape (N,), float64, read-only, or None
-        Standard error of each score from independent batches of walks, None with a single batch. Shape (n, N)
-        for several personalisation vectors.
+    stderr : ndarray of the shape of scores, float64, read-only, or None
+        Standard error of each score from independent batches of walks, None with a single batch.
     l1_error : float, or ndarray of shape (n,), or None
-        The expected L1 error of the scores, from `stderr` and the numbers of visits, so that nodes without visits
-        count: on average mostly 0.98 to 1.5 times the error, most if walks met many nodes just once. If no walk
-        took a step it is the distance to the scores after one exact step.
+        The expected L1 error of the scores, from `stderr` and the numbers of visits: on average mostly 0.98 to
+        1.5 times the error, most if walks met many nodes just once. If no walk took a step it is the distance to
+        the scores after one exact step.
     walks, steps : int
-        Walks started and steps taken, in all.
+        Walks started and steps taken, in all; exact steps are not counted.
     seed : int
         Reproduces the result.
     estimator : str
     coupling : str or Coupling
     exact_steps : int
-        Initial steps that were computed exactly; not counted in `steps`.
     n_batches : int
         Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
     follow : callable or None
@@ -181,9 +177,9 @@ class PageRankEstimate(Ranking):
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankEstimate:
         """The result on an edited graph, bit for bit that of new walks there.
 
-        Random numbers belong to (seed, source, walk, step), so a walk changes only if it met a node whose edges
-        changed. All walks of sources with such walks are repeated on the old graph, and subtracted from the
-        counts, and on the new one.
+        A walk changes only if it met a node whose edges changed. All walks of sources with such walks are
+        repeated on the old graph, and subtracted from the counts, and on the new one. The result can be updated
+        in turn.
 
         Parameters
         ----------
@@ -192,11 +188,6 @@ class PageRankEstimate(Ranking):
         n_threads : int, optional
             Default: the cores that the process may use. The result does not depend on it.
 
-        Returns
-        -------
-        PageRankEstimate
-            It can be updated in turn. This result does not change.
-
         Raises
         ------
         TypeError, ValueError
@@ -204,8 +195,8 @@ class PageRankEstimate(Ranking):
 
         Notes
         -----
-        Time: twice the walks of the sources whose walks met the edit, one pass over the edges of both graphs, and
-        the scores of each batch, O(N). All walks are repeated if the edit makes equal weights unequal or the
+        Time: twice the walks of the sources whose walks met the edit, one pass over the edges of both graphs,
+        and the scores of each batch, O(N). All walks are repeated if the edit makes equal weights unequal or the
         reverse, since walks then use their random bits differently.
 
         Examples

@@ -17,29 +17,14 @@ def sweep(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, data, degrees, now, following, starts, jump, walk, restart, leak, weight,
     change, lost
 ):  # fmt: skip
-    """Blocks first .. last - 1 of following <- weight (F(now) - following) + following.
+    """Blocks first .. last - 1, of `BLOCK_ROWS` rows, of following <- weight (F(now) - following) + following.
 
-    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump).
-    Vectors are scores per degree, z = D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected
-    graphs only the adjacency. At dangling nodes z = rho; no row reads them.
-
-    Parameters
-    ----------
-    first, last : int, blocks of `BLOCK_ROWS` rows
-    indptr, indices : A^T by rows (CSR)
-    data : float64, its entries; empty if all are 1 (one vector only)
-    degrees : float64, shape (N,), 0 at dangling nodes
-    now, following : float64, shape (N, p), the latter finite
-    starts : float64, shape (N, p), the personalisations
-    jump : float64, shape (N,), distribution of jumps from dangling nodes; shape (0,) if it is `starts`
-    walk : float, 1 - p_halt
-    restart, leak, weight : float64, shape (p,)
-    change, lost : float64, shape (n_blocks, p), results: L1 norm of F(now) - now in each block as a change of rho,
-        and rho at its dangling nodes
-
-    Notes
-    -----
-    Every number is a sum in the order of its row, so its bits do not depend on other columns or threads.
+    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z = D^-1 rho, so
+    that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the adjacency. At dangling nodes,
+    of degree 0, z = rho; no row reads them. `data` is empty if all entries are 1 (one vector only), `jump` if it
+    is `starts`. `change` and `lost`, shape (n_blocks, p), receive the L1 norm of F(now) - now in each block as a
+    change of rho, and rho at its dangling nodes. Every number is a sum in the order of its row, so its bits do
+    not depend on other columns or threads.
     """
     n_nodes, width = now.shape
     none = np.zeros((0, width))

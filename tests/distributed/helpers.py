@@ -69,8 +69,8 @@ class Told:
     def survival(self) -> Any:
         return self.sampler.survival
 
-    def prepare(self, graph: grf.Graph, seed: int) -> _Told:
-        return _Told(self.sampler.prepare(graph, seed), self.folder, self.pause)
+    def prepare(self, graph: grf.Graph, seed: int) -> PreparedTold:
+        return PreparedTold(self.sampler.prepare(graph, seed), self.folder, self.pause)
 
     def nodes(self) -> list[int]:
         """The nodes that other processes have sampled, in order, as often as they did."""
@@ -78,7 +78,7 @@ class Told:
         return np.sort(np.concatenate([np.zeros(0, np.int64), *told])).tolist()
 
 
-class _Told:
+class PreparedTold:
     def __init__(self, prepared: Any, folder: str, pause: float) -> None:
         self._prepared, self._folder, self._pause = prepared, folder, pause
 

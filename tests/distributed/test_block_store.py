@@ -75,21 +75,9 @@ def test_blocks_too_large_for_a_share_go_alone():
     assert [group.numbers for group in groups] == [[0], [1, 2], [3], [4]]
 
 
-def test_a_worker_without_a_limit_has_one_group():
-    (group,) = _groups([2**50] * 9, [("large",)] * 9)
-    assert group == block_store.BlockGroup("large", list(range(9)), 1)
-
-
 def test_a_block_with_copies_is_worked_on_once():
     groups = _groups([5] * 4, [("small",), ("large",), ("small", "large"), ("large", "small")])
     assert [(group.address, group.numbers) for group in groups] == [("small", [0, 2]), ("large", [1, 3])]
-
-
-def test_sizes_of_blocks_are_asked_for_once():
-    blocks = _Fixed([5, 6], [("small",)] * 2)
-    first = blocks.groups()
-    blocks.client.nbytes = None
-    assert blocks.groups() == first
 
 
 @pytest.mark.parametrize(("key", "expected"), [("small", CancelledError), ("something else", KeyError)])

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import graphrf as grf
 from graphrf.distributed import client, sample_features
-from tests.distributed.helpers import Told, require_same, weighted
+from tests.distributed.helpers import PreparedTold, Told, require_same, weighted
 
 GRAPH = weighted()
 WALKS = grf.RandomWalks(4)
@@ -121,23 +121,15 @@ def _states(dask_scheduler):
 
 
 def test_errors_of_a_sampler_are_raised_and_stop_the_others(cluster_client, tmp_path):
-    class Failing(Told):
-        def prepare(self, graph, seed):
-            return _Failing(super().prepare(graph, seed))
-
-    class _Failing:
-        def __init__(self, prepared):
-            self._prepared = prepared
-
-        def __getattr__(self, name):
-            if name.startswith("__") or name == "_prepared":
-                raise AttributeError(name)
-            return getattr(self._prepared, name)
-
+    class PreparedFailing(PreparedTold):
         def sample(self, sources):
             if 4 in sources and sources.size < 16:
                 raise ZeroDivisionError("node 4")
-            return self._prepared.sample(sources)
+            return super().sample(sources)
+
+    class Failing(Told):
+        def prepare(self, graph, seed):
+            return PreparedFailing(self.sampler.prepare(graph, seed), self.folder, self.pause)
 
     sampler = Failing(WALKS, str(tmp_path), 0.05)
     with pytest.raises(ZeroDivisionError, match="node 4"):

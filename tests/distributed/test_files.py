@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf._base.files.atomic import exclusive_write
 from graphrf.distributed import features as _features
 from graphrf.distributed import load_features, sample_features
-from graphrf.features.folder import FeatureFolder, read_rows, write_rows
 from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
@@ -84,11 +79,6 @@ def test_what_is_written_is_read(cluster_client, tmp_path, sampler, nodes, way):
     require_same(load_features(tmp_path / "copy", client=cluster_client).gather(), expected)
 
 
-def test_both_ways_write_the_same_bytes(cluster_client, written, tmp_path):
-    sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=9).save(tmp_path)
-    assert _bytes(tmp_path) == _bytes(written)
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 def test_one_process_and_a_cluster_write_and_read_the_same_folders(cluster_client, tmp_path, sampler):
     one, many, expected = tmp_path / "one", tmp_path / "many", grf.sample_features(GRAPH, sampler, seed=3)
@@ -97,13 +87,6 @@ def test_one_process_and_a_cluster_write_and_read_the_same_folders(cluster_clien
     assert _bytes(one) == _bytes(many)
     require_same(load_features(one, client=cluster_client).gather(), expected)
     require_same(grf.features.load_features(many), expected)
-
-
-def test_one_process_goes_on_where_a_cluster_ended(cluster_client, told, folder):
-    before = _bytes(folder)
-    (folder / "rows-000004.npz").unlink()
-    require_same(grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=3))
-    assert _bytes(folder) == before
 
 
 def test_a_cluster_goes_on_where_one_process_ended(cluster_client, told, tmp_path, monkeypatch):
@@ -175,28 +158,6 @@ def test_other_features_are_refused_by_what_differs(cluster_client, folder, opti
     assert _bytes(folder) == before
 
 
-def test_a_sampler_that_draws_otherwise_under_the_same_name_is_refused(cluster_client, folder, told):
-    class Other(Told):
-        def prepare(self, graph, seed):
-            return super().prepare(graph, seed + 1)
-
-    with pytest.raises(ValueError, match="differ in rows; pass"):
-        sample_features(GRAPH, Other(WALKS, told.folder), client=cluster_client, path=folder)
-
-
-def test_foreign_files_are_left_alone(cluster_client, tmp_path):
-    file = tmp_path / "rows-000000.npz"
-    file.write_text("mine")
-    for call in (
-        lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=tmp_path),
-        lambda: sample_features(GRAPH, WALKS, client=cluster_client).save(tmp_path),
-    ):
-        with pytest.raises(ValueError, match=r"which holds 'rows-000000\.npz'"):
-            call()
-    assert file.read_text() == "mine"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_a_path_without_features_is_refused(cluster_client, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"`path` must be a file .* got none at .*nothing"):
         load_features(tmp_path / "nothing", client=cluster_client)
@@ -236,12 +197,6 @@ def test_damaged_files_are_named(cluster_client, folder, name, how):
         load_features(folder, client=cluster_client).gather()
 
 
-def test_a_damaged_block_is_named_when_walking_goes_on(cluster_client, folder):
-    _spoil(folder / "rows-000006.npz", "truncated")
-    with pytest.raises(ValueError, match=r"`path` must be a whole file .*rows-000006.npz"):
-        sample_features(GRAPH, WALKS, client=cluster_client, path=folder)
-
-
 @pytest.mark.parametrize(
     ("options", "number"),
     [({"seed": 3, "block_size": 9}, 1), ({"seed": 4, "block_size": 9}, 6), ({"seed": 3, "block_size": 8}, 6)],
@@ -260,53 +215,7 @@ def test_a_file_that_was_copied_from_elsewhere_is_refused(cluster_client, folder
             call()
 
 
-def test_a_block_of_too_few_rows_is_refused(written, tmp_path):
-    folder = FeatureFolder(written)
-    frame, _, _, key = folder.info()
-    record = read_rows(folder.file(6), frame, np.arange(54, 63), key)
-    file = str(tmp_path / "rows-000006.npz")
-    write_rows(file, replace(record, indptr=record.indptr[:-1]), key)
-    with pytest.raises(ValueError, match=r"rows-000006.npz': its arrays are inconsistent; remove this file"):
-        read_rows(file, frame, np.arange(54, 62), key)
-
-
-# -- several processes at once -----------------------------------------------------------------------
-
-
-TINY = grf.from_edges(range(7), range(1, 8))
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    """Calls in threads, none of which looks into the folder before all of them are about to."""
-    barrier = threading.Barrier(2, timeout=120)
-    plain = _features.seen_by_all
-
-    def seen_together(client, folder):
-        seen = plain(client, folder)
-        barrier.wait()
-        return seen
-
-    monkeypatch.setattr(_features, "seen_by_all", seen_together)
-
-    def call(function, *arguments):
-        with ThreadPoolExecutor(2) as pool:
-            futures = [pool.submit(function, argument) for argument in arguments]
-            return [future.exception() or future.result() for future in futures]
-
-    return call
-
-
-def test_two_that_begin_a_folder_with_the_same_arguments_both_have_it(cluster_client, at_once, tmp_path):
-    expected = grf.sample_features(TINY, WALKS, seed=3)
-    for turn in range(5):
-        folder = tmp_path / str(turn)
-        options = {"client": cluster_client, "path": folder, "seed": 3}
-        one, other = at_once(
-            lambda size, options=options: sample_features(TINY, WALKS, block_size=size, **options), 3, 3
-        )
-        for features in (one, other, load_features(folder, client=cluster_client)):
-            require_same(features.gather(), expected)
+# -- file systems ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["hard links", "no hard links"])
@@ -330,18 +239,3 @@ def test_a_file_is_written_by_the_first_alone(tmp_path, links):
         (b"one", before.st_mtime_ns, before.st_mode)
     )  # fmt: skip
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_of_many_that_write_a_file_at_once_one_succeeds(tmp_path, links):
-    for turn in range(5):
-        file, barrier = tmp_path / str(turn), threading.Barrier(4, timeout=120)
-
-        def write(number, file=file, barrier=barrier):
-            barrier.wait()
-            return exclusive_write(file, bytes([number]) * 5000)
-
-        with ThreadPoolExecutor(4) as pool:
-            wrote = list(pool.map(write, range(4)))
-        assert sum(wrote) == 1
-        assert file.read_bytes() == bytes([wrote.index(True)]) * 5000
-    assert len(list(tmp_path.iterdir())) == 5

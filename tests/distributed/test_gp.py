@@ -48,16 +48,6 @@ def test_a_copy_of_the_regressor_has_the_same_client(cluster_client):
     assert not hasattr(copied, "kernel_")
 
 
-def test_other_walks_predict_otherwise(cluster_client):
-    draw = on_cluster(cluster_client, block_size=7)
-
-    def other(graph, sampler, *, seed, **options):
-        return draw(graph, sampler, seed=seed + 1, **options)
-
-    means = [_predictions("cg", one)[0] for one in (draw, other)]
-    assert np.abs(means[0] - means[1]).max() > 1e-3
-
-
 @pytest.mark.usefixtures("one_torch_thread")
 def test_a_kernel_of_gpytorch_gives_the_products_of_features_here(cluster_client):
     torch = pytest.importorskip("torch")

@@ -11,7 +11,6 @@ from graphrf.distributed import shared_object
 from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
-from tests.support.same_features import changed
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::graphrf.features.HeavyTailWarning", "ignore::graphrf.features.TruncationWarning"
@@ -60,12 +59,6 @@ def test_all_samplers_draw_what_one_process_draws(cluster_client, sampler):
     np.testing.assert_array_equal(found.nodes, expected.nodes)
 
 
-def test_another_seed_draws_others(cluster_client):
-    found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=4).gather()
-    with pytest.raises(AssertionError):
-        require_same(found, changed(grf.sample_features(GRAPH, WALKS, seed=3), seed=4))
-
-
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_rows_in_any_blocks_are_the_same(cluster_client, options):
     found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3, **options)
@@ -105,45 +98,6 @@ def _n_signatures():
     from graphrf.sampling.walks.loops import walk_block
 
     return len(walk_block.signatures)
-
-
-def test_workers_open_the_graph_once(cluster_client, way):
-    cluster_client.run(_count_openings)
-    try:
-        found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3, block_size=5)
-        opened = cluster_client.run(_openings)
-    finally:
-        cluster_client.run(_stop_counting)
-    assert found.n_blocks == 18
-    assert sum(names.count("Drawing") for names in opened.values()) >= 1
-    assert all(names.count("Drawing") <= 1 for names in opened.values())
-
-
-def _count_openings():
-    from graphrf.distributed import shared_object
-
-    class Counted(shared_object._Unpacker):
-        names: list[str] = []  # noqa: RUF012
-
-        def load(self):
-            found = super().load()
-            self.names.append(type(found).__name__)
-            return found
-
-    Counted.plain = shared_object._Unpacker
-    shared_object._Unpacker = Counted
-
-
-def _openings():
-    from graphrf.distributed import shared_object
-
-    return shared_object._Unpacker.names
-
-
-def _stop_counting():
-    from graphrf.distributed import shared_object
-
-    shared_object._Unpacker = shared_object._Unpacker.plain
 
 
 def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client, way, monkeypatch):
@@ -243,11 +197,6 @@ def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_node
     rows = file_rows(n_rows, n_rows * row_bytes, n_nodes)
     assert rows >= 64
     assert -(-n_rows // rows) == pytest.approx(n_blocks, rel=0.02)
-
-
-def test_huge_features_are_cut_into_blocks_of_128_MiB():
-    for n in (10**6, 4 * 10**6):
-        assert file_rows(n, n * 2**17, n) * 2**17 == pytest.approx(2**27, rel=0.01)
 
 
 def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch):

@@ -20,7 +20,7 @@ import graphrf as grf
 from graphrf._base.files.atomic import version
 from graphrf.distributed import shared_object
 from graphrf.distributed.shared_object import SharedObject
-from tests.distributed.helpers import require_same, weighted
+from tests.distributed.helpers import require_same
 
 
 def _frozen(array):
@@ -125,15 +125,6 @@ def _written_over(file, array):
     """Another file in the place of one, as processes write them that leave the old one to its maps."""
     np.save(file.with_suffix(".new.npy"), array)
     os.replace(file.with_suffix(".new.npy"), file)
-
-
-def test_a_graph_whose_files_were_written_over_keeps_the_numbers_it_was_opened_with(tmp_path):
-    file = tmp_path / "array.npy"
-    mapped = _opened_array(file, np.arange(50_000.0))
-    _written_over(file, -np.arange(50_000.0))
-    sent = SharedObject(mapped, tmp_path)
-    assert _arrays_files(tmp_path) == [mapped.nbytes]
-    np.testing.assert_array_equal(_travelled(sent).content(), np.arange(50_000.0))
 
 
 def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_client, tmp_path):
@@ -291,24 +282,6 @@ def test_files_of_dead_processes_vanish_after_a_day(tmp_path):
     assert set(ages) - left == {f"{shared_object._OWNER}{dead}-old.arrays"}
     assert len(left) == len(ages)  # with that of the shared object
     del sent
-
-
-@pytest.mark.parametrize("kind", ["features", "walks", "powers"])
-def test_features_and_prepared_samplers_travel(folder, kind):
-    graph = weighted(3000)
-    sampler = grf.sampling.CutPowers(8, max_length=3) if kind == "powers" else grf.RandomWalks(4)
-    if kind == "features":
-        features = grf.sample_features(graph, sampler, seed=0)
-        sent = SharedObject(features, folder)
-        require_same(_travelled(sent).content(), features)
-    else:
-        prepared = sampler.prepare(graph, 5)
-        sent = SharedObject(prepared, folder)
-        assert folder is None or sent.nbytes < 30_000
-        for one, other in zip(
-            _travelled(sent).content().sample(np.arange(50)), prepared.sample(np.arange(50)), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
 
 
 def test_mapped_arrays_are_not_private_memory_of_a_worker(cluster_client, tmp_path):

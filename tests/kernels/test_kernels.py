@@ -149,14 +149,6 @@ def test_slow_tails_agree_with_partial_sums(kernel: Kernel) -> None:
         assert kernel.modulation_tail(length) == pytest.approx(expected, rel=1e-9)
 
 
-def test_inverse_cosine_root_alternates_and_vanishes_at_minus_one() -> None:
-    f = InverseCosine().modulation(5_000)
-    signs = (-1.0) ** np.arange(f.size)
-    assert (f[1:] * signs[1:] < 0).all()
-    assert f[0] == pytest.approx(np.abs(f[1:]).sum() + InverseCosine().modulation_tail(4_999), rel=1e-12)
-    assert np.abs(f[-1]) * 4_999**1.5 == pytest.approx(0.25, rel=1e-3)
-
-
 def test_large_lengthscales_do_not_underflow() -> None:
     kernel = Diffusion(80.0)  # s l^2 / 4 = 1600: e^-1600 is 0 in double precision
     f = kernel.modulation(2_500)
@@ -307,11 +299,6 @@ def test_the_power_of_a_root_is_the_kernel(kernel: Kernel, root: Kernel, n: int)
         assert error < 1e-10 * np.abs(expected).max()
     # of an isolated node, whose eigenvalue is 0
     assert found.dense(GRAPH)[34, 34] ** n == pytest.approx(exact[34, 34], rel=1e-12)
-
-
-@pytest.mark.parametrize("kernel", [Diffusion(2.0), InverseCosine(), PowerSeries(taylor=[1.0, 0.5])])
-def test_the_first_root_of_any_kernel_is_itself(kernel: Kernel) -> None:
-    assert kernel.root(1) is kernel
 
 
 @pytest.mark.parametrize(

@@ -34,36 +34,19 @@ def dense_pagerank(graph: grf.Graph, p_halt: float, start: np.ndarray | None = N
 
 def directed_graph() -> grf.Graph:
     """Seven nodes: weighted and directed, with a self-loop, a dangling node, a source and an isolated node."""
-    edges = [
-        (0, 1, 2.0),
-        (0, 2, 1.0),
-        (1, 2, 1.0),
-        (2, 0, 3.0),
-        (2, 3, 1.0),
-        (2, 2, 0.5),
-        (4, 0, 1.0),
-        (4, 3, 5.0),
-    ]
     adjacency = np.zeros((7, 7))
-    for u, v, weight in edges:
-        adjacency[u, v] = weight
+    adjacency[0, [1, 2]] = 2.0, 1.0
+    adjacency[1, 2] = 1.0
+    adjacency[2, [0, 2, 3]] = 3.0, 0.5, 1.0
+    adjacency[4, [0, 3]] = 1.0, 5.0
     return grf.Graph(adjacency, nodes=list("abcdefg"), directed=True)
 
 
 def lopsided_graph() -> grf.Graph:
     """Nine nodes: a weighted star with a tail and a self-loop at its end; undirected, none isolated."""
-    edges = [
-        (0, 1, 3.0),
-        (0, 2, 1.0),
-        (0, 3, 1.0),
-        (0, 4, 0.5),
-        (0, 5, 2.0),
-        (5, 6, 1.0),
-        (6, 7, 4.0),
-        (7, 8, 1.0),
-    ]
     adjacency = np.zeros((9, 9))
-    for u, v, weight in edges:
-        adjacency[u, v] = adjacency[v, u] = weight
+    adjacency[0, 1:6] = 3.0, 1.0, 1.0, 0.5, 2.0
+    adjacency[[5, 6, 7], [6, 7, 8]] = 1.0, 4.0, 1.0
+    adjacency += adjacency.T
     adjacency[8, 8] = 2.0
     return grf.Graph(adjacency)

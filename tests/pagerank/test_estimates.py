@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import pickle
 
-import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +12,7 @@ from scipy import stats
 
 import graphrf as grf
 from graphrf.couplings import shipped_coupling
-from graphrf.pagerank import PageRankEstimate, estimate, pagerank, refine
+from graphrf.pagerank import PageRankEstimate, estimate, refine
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.result import expected_l1_error
 from tests.pagerank.oracles import dense_pagerank, directed_graph, lopsided_graph
@@ -102,21 +101,6 @@ def test_threads_do_not_change_a_bit(
 
 
 # -- personalisation and special graphs ----------------------------------------------------------------------
-
-
-def test_names_positions_and_vectors_say_the_same() -> None:
-    graph = directed_graph()
-    vector = np.array([0, 2, 0, 0, 6.0, 0, 0])
-    expected = pagerank(graph, personalization=vector).scores
-    for personalization in ({"b": 1, "e": 3}, {1: 1.0, np.int64(4): 3.0}, vector.tolist(), vector * 1e300):
-        assert pagerank(graph, personalization=personalization).scores == pytest.approx(expected, abs=1e-14)
-
-
-def test_integer_names_are_names() -> None:
-    path = grf.Graph(nx.to_scipy_sparse_array(nx.path_graph(3)), nodes=[2, 0, 1])
-    result = pagerank(path, p_halt=0.9, personalization={0: 1.0})
-    assert result.scores.argmax() == 1
-    assert result.top(1)[0][0] == 0
 
 
 def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:

@@ -151,13 +151,6 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
 
 
 @slower
-@given(graphs(), st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 3.0), grf.Matern(3.0, 2.0)]))
-def test_powers_of_a_kernels_root_are_the_kernel(graph, kernel):
-    for n in (2, 3):
-        assert close(np.linalg.matrix_power(kernel.root(n).dense(graph), n), kernel.dense(graph))
-
-
-@slower
 @given(graphs(), st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 1.5), grf.Matern(1.5, 2.0)]))
 def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_kernel(graph, kernel):
     exact = kernel.dense(graph)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import graphrf as grf
 from graphrf.pagerank import local_pagerank, pagerank
-from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, slower, union
+from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, slower
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
 ESTIMATORS = [("visits", "pooled"), ("visits", "iid"), ("visits", "stratified"), ("endpoints", "antithetic")]
@@ -85,44 +85,6 @@ def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, 
     assert best.nnz <= k
     assert best.data.sum() <= 1 + 1e-12
     assert np.allclose(np.sort(best.data), np.sort(exact)[-best.nnz :], atol=2e-9)
-
-
-@slower
-@given(either, seeds, st.floats(0, 1))
-def test_scores_are_linear_in_the_personalization(graph, seed, share):
-    first, second = (vector / vector.sum() for vector in vectors(graph.n_nodes, seed))
-    mixed = share * first + (1 - share) * second
-    uniform = np.ones(graph.n_nodes)  # by the default dangling nodes jump to the personalization: a product of two
-    a, b, both = pagerank(graph, personalization=[first, second, mixed], dangling=uniform).scores
-    assert np.allclose(share * a + (1 - share) * b, both, atol=1e-11)
-    alone = pagerank(graph, personalization=first, dangling=uniform).scores
-    assert np.array_equal(alone, a)
-
-
-@slower
-@given(either, seeds)
-def test_walks_that_nearly_always_halt_leave_the_personalization(graph, seed):
-    vector = vectors(graph.n_nodes, seed)[0]
-    scores = pagerank(graph, p_halt=1 - 1e-9, personalization=vector).scores
-    assert np.allclose(scores, vector / vector.sum(), atol=1e-8)
-
-
-@slower
-@given(st.booleans().flatmap(lambda directed: st.tuples(*[graphs(directed=directed, max_nodes=7)] * 2)), seeds)
-def test_scores_of_a_union_are_those_of_its_parts_by_their_share_of_the_jumps(pair, seed):
-    first, second = pair
-    n = first.n_nodes
-    vector = vectors(n + second.n_nodes, seed)[1]
-    # From dangling nodes walks jump to the whole union, so they get loops here.
-    parts = [
-        grf.Graph(part.adjacency.toarray() + np.diag(part.degrees == 0), directed=part.directed) for part in pair
-    ]
-    scores = [
-        pagerank(part, personalization=v).scores for part, v in zip(parts, (vector[:n], vector[n:]), strict=True)
-    ]
-    both = pagerank(union(*parts), personalization=vector).scores
-    share = vector[:n].sum() / vector.sum()
-    assert np.allclose(both, np.r_[share * scores[0], (1 - share) * scores[1]], atol=1e-11)
 
 
 def scores_or_refusal(graph, options):

@@ -59,7 +59,6 @@ SLOW = {
     "tests/load/test_memory_limits.py": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/load/test_memory_estimates.py": "what does not fit is refused, tests/load/test_memory_doors.py",
     "tests/numerics/test_extreme_pagerank.py::test_iteration_that_might_need": "bounds of power iteration",
-    "tests/pagerank/test_networkx_backend.py::test_the_tests_of_networkx": "scores beside those of networkx",
     "tests/pagerank/walks/test_loops.py::test_sweeps_and_lists": "counts of the loops, test_torch_pooled.py",
     "tests/pagerank/walks/test_torch_pooled.py::test_pools_on_another_device": "counts of the compiled loops",
     "tests/sampling/test_device.py::test_records_that_grow": "features on another device are the same",

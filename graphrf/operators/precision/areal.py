@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,8 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.constrained import ConstrainedCholesky
 from graphrf.operators.sparse.ordering import Elimination
 
+Made = TypeVar("Made")
+
 # The smallest 1 - proportion for which the precision keeps six digits.
 _ROUNDED = 1e-10
 
@@ -27,21 +30,10 @@ _ROUNDED = 1e-10
 class Intrinsic(NamedTuple):
     """The scaled intrinsic autoregression of a graph: what does not depend on hyperparameters.
 
-    Attributes
-    ----------
-    precision : csr_array, shape (N, N)
-        s L in each component with its own s, and 1 at isolated nodes.
-    lifted : csr_array, shape (N, N)
-        Positive definite, and equal to `precision` on fields that sum to zero in each component.
-    root : csr_array, shape (N, r)
-        R with R R^T = `precision`.
-    component : ndarray of int, shape (N,)
-    summed : ndarray of bool, shape (N,)
-        False at isolated nodes, which have no constraint.
-    variances : ndarray, shape (N,)
-        Whose geometric mean in each component is 1.
-    log_determinant : float
-        Of the precision on the fields that sum to zero.
+    `precision` is s L in each component with its own s, and 1 at isolated nodes, which have no constraint
+    (`summed`); `lifted` is positive definite, and equal to it on fields that sum to zero in each component;
+    `root`, shape (N, r), is R with R R^T = `precision`. The geometric mean of `variances` is 1 in each
+    component. `log_determinant` is that of the precision on the fields that sum to zero.
     """
 
     precision: sp.csr_array
@@ -128,9 +120,13 @@ class ArealPrecision:
     @property
     def own_elimination(self) -> Elimination:
         """The order of elimination of Q."""
-        if "elimination" not in self._shared:
-            self._shared["elimination"] = Elimination.of(self.lifted)
-        found: Elimination = self._shared["elimination"]
+        return self._once("elimination", lambda: Elimination.of(self.lifted))
+
+    def _once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What does not depend on hyperparameters, made once for all of them."""
+        if name not in self._shared:
+            self._shared[name] = make()
+        found: Made = self._shared[name]
         return found
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
@@ -182,7 +178,6 @@ class ProperPrecision(ArealPrecision):
 
     @cached_property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         rho = self.kernel.dependence
         return sp.csr_array((1 - rho) * self._diagonal + rho * self._laplacian)
 
@@ -192,13 +187,11 @@ class ProperPrecision(ArealPrecision):
         return self.graph.n_nodes + int(self._incidence.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         n, rho = self.graph.n_nodes, self.kernel.dependence
         own = np.sqrt((1 - rho) * self._diagonal.diagonal())[:, None] * z[:n]
         return np.asarray(own + math.sqrt(rho) * (self._incidence @ z[n:]))
 
     def log_determinant(self) -> float:
-        """log |Q|."""
         return self._prior.log_determinant
 
     def derivative(self, name: str) -> sp.csr_array:
@@ -206,18 +199,14 @@ class ProperPrecision(ArealPrecision):
         return sp.csr_array(self._laplacian - self._diagonal)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ)."""
         return self._prior.trace(self.derivative(name))
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         return float(self._prior.inverse_diagonal.mean())
 
     @property
     def _laplacian(self) -> sp.csr_array:
-        if "laplacian" not in self._shared:
-            self._shared["laplacian"] = self.graph.laplacian(normalized=False)
-        return self._shared["laplacian"]
+        return self._once("laplacian", lambda: self.graph.laplacian(normalized=False))
 
     @property
     def _diagonal(self) -> sp.csr_array:
@@ -225,9 +214,7 @@ class ProperPrecision(ArealPrecision):
 
     @property
     def _incidence(self) -> sp.csr_array:
-        if "incidence" not in self._shared:
-            self._shared["incidence"] = incidence(self.graph)
-        return self._shared["incidence"]
+        return self._once("incidence", lambda: incidence(self.graph))
 
 
 class IntrinsicPrecision(ArealPrecision):
@@ -236,14 +223,10 @@ class IntrinsicPrecision(ArealPrecision):
     @property
     def intrinsic(self) -> Intrinsic:
         """Quantities that do not depend on hyperparameters."""
-        if "intrinsic" not in self._shared:
-            self._shared["intrinsic"] = Intrinsic.of(self.graph)
-        found: Intrinsic = self._shared["intrinsic"]
-        return found
+        return self._once("intrinsic", lambda: Intrinsic.of(self.graph))
 
     @property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         return self.intrinsic.precision
 
     @property
@@ -252,7 +235,6 @@ class IntrinsicPrecision(ArealPrecision):
         return int(self.intrinsic.root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         return np.asarray(self.intrinsic.root @ z)
 
     def log_determinant(self) -> float:
@@ -260,7 +242,6 @@ class IntrinsicPrecision(ArealPrecision):
         return self.intrinsic.log_determinant
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         return float(self.intrinsic.variances.mean())
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
@@ -307,7 +288,6 @@ class MixedPrecision(IntrinsicPrecision):
 
     @cached_property
     def matrix(self) -> sp.csr_array:
-        """Q."""
         return self._joint(self.intrinsic.precision)
 
     @cached_property
@@ -320,7 +300,6 @@ class MixedPrecision(IntrinsicPrecision):
         return self.graph.n_nodes + int(self.intrinsic.root.shape[1])
 
     def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p), with R R^T = Q."""
         n, phi = self.graph.n_nodes, self.kernel.mixing
         own = z[:n] / math.sqrt(1 - phi)
         return np.vstack([own, self.intrinsic.root @ z[n:] - math.sqrt(phi) * own])
@@ -337,11 +316,9 @@ class MixedPrecision(IntrinsicPrecision):
         return self.intrinsic.log_determinant - self.graph.n_nodes * math.log1p(-self.kernel.mixing)
 
     def trace_of_derivative(self, name: str) -> float:
-        """trace(Q^-1 dQ)."""
         return self.graph.n_nodes / (1 - self.kernel.mixing)
 
     def mean_variance(self) -> float:
-        """The mean of the prior variances over the nodes."""
         phi = self.kernel.mixing
         return 1 - phi + phi * float(self.intrinsic.variances.mean())
 

@@ -12,19 +12,12 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionFactor(FactorBase):
-    r"""Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of a precision.
+    """Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of a
+    precision.
 
-    Parameters
-    ----------
-    cholesky : SparseCholesky
-        Of Q, shape (N, N).
-    nodes : ndarray of int64, shape (n,)
-        The rows, in this order; repeats allowed.
-
-    Notes
-    -----
-    A product with R is half a solve, two multiply-adds for each number of the factor's together with R^T,
-    whatever the rows; the diagonal of K is made by selected inversion, once for all that share the factor.
+    `cholesky` is that of Q, `nodes` are the rows in order, repeats allowed. A product with R is half a solve,
+    two multiply-adds for each number of the factor's together with R^T, whatever the rows; the diagonal of K is
+    made by selected inversion, once for all that share the factor.
 
     Examples
     --------
@@ -43,12 +36,10 @@ class PrecisionFactor(FactorBase):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, N)."""
         return self.nodes.size, self._cholesky.shape[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float64."""
         return np.dtype(np.float64)
 
     @property
@@ -57,11 +48,9 @@ class PrecisionFactor(FactorBase):
         return 0
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """F x for x of shape (N,) or (N, p); shape (n,) or (n, p)."""
         return np.asarray(f[0] * self._cholesky.root(self._operand("x", x, self.shape[1]))[self.nodes])
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """F^T y for y of shape (n,) or (n, p); shape (N,) or (N, p)."""
         return self._cholesky.root_t(f[0] * self._spread(y))
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -73,7 +62,6 @@ class PrecisionFactor(FactorBase):
         return np.asarray(f[0] ** 2 * self._cholesky.inverse_diagonal[self.nodes])
 
     def take(self, rows: np.ndarray) -> PrecisionFactor:
-        """The factor of some of the rows, given by their position among this factor's rows."""
         return PrecisionFactor(self._cholesky, self.nodes[np.asarray(rows)])
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
@@ -93,7 +81,6 @@ class PrecisionFactor(FactorBase):
         return f[0] ** 2 * block, f[0] ** 2 * diagonal
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """The columns of F F^T, dense, that belong to distinct positions among the rows."""
         return self.columns(f, self.take(chosen))[0]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:

@@ -20,36 +20,16 @@ class RootChain(NamedTuple):
     .. math:: x^{-1/2} \approx \sum_{i=1}^m \frac{w_i}{x + s_i} = b \, e_1^\top (T + x I)^{-1} e_1,
               \quad T = C C^\top,
 
-    with s_i, w_i > 0. So the first of m layers of hidden variables with the joint precision
-    (T (x) I + I (x) B) / b has a covariance near to B^{-1/2}. No sum of m resolvents has a smaller largest
-    relative error, about 4 exp(-2 pi^2 m / log(16 high / low)). No variance has a larger one: it is a mean of
-    values of this function, weighted by an eigenvector's squares.
+    with `poles` s_i and `weights` w_i > 0, `root` C, lower bidiagonal (shape (1, 0) for the inverse itself), and
+    `scale` b. So the first of m layers of hidden variables with the joint precision (T (x) I + I (x) B) / b has
+    a covariance near to B^{-1/2}. No sum of m resolvents has a smaller largest relative error (`error`), about 4
+    exp(-2 pi^2 m / log(16 high / low)). No variance has a larger one: it is a mean of values of this function,
+    weighted by an eigenvector's squares.
 
-    Attributes
-    ----------
-    poles, weights : ndarray, shape (m,)
-        s and w.
-    root : ndarray, shape (m, m)
-        C, lower bidiagonal. Of shape (1, 0) for the inverse itself.
-    scale : float
-        b.
-    error : float
-        The largest relative error.
-
-    Notes
-    -----
-    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, "Computing A^alpha, log(A) and related matrix
-    functions by contour integrals", method 3, for the poles; Golub and Kahan 1965 for C, by bidiagonalisation of
-    diag(sqrt(s)) from sqrt(w), which keeps the digits of the smallest poles. A sum of the resolvents' fields in
-    place of a chain: Bolin, Simas and Xiong 2023, "Covariance-based rational approximations of fractional SPDEs".
-
-    Examples
-    --------
-    >>> from graphrf.operators.precision.root_chain import RootChain
-    >>> chain = RootChain.of(1.0, 100.0, 4)
-    >>> x, size = 9.0, len(chain.poles)
-    >>> round(float((chain.weights / (x + chain.poles)).sum()), 4), f"{chain.error:.0e}"
-    (0.3333, '9e-05')
+    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, method 3, for the poles; Golub and Kahan 1965 for
+    C, by bidiagonalisation of diag(sqrt(s)) from sqrt(w), which keeps the digits of the smallest poles. A sum of
+    the resolvents' fields in place of a chain: Bolin, Simas and Xiong 2023, "Covariance-based rational
+    approximations of fractional SPDEs".
     """
 
     poles: np.ndarray

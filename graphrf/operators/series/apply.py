@@ -1,13 +1,11 @@
 r"""Exact products with kernels: K v and F v by Chebyshev series in the walk matrix, without walks.
 
-A kernel is a function of the walk matrix, K = g(W). On the interval that holds W's eigenvalues ([-1, 1] for
-the normalized Laplacian, [0, 1] for the combinatorial one) g is expanded in Chebyshev polynomials, and
+K = g(W) is expanded in Chebyshev polynomials on the interval with middle m and half-length h that holds W's
+eigenvalues ([-1, 1] for the normalized Laplacian, [0, 1] for the combinatorial one),
 
 .. math:: K v \approx \sum_{k \le d} c_k T_k(M) v, \quad M = (W - m I) / h,
 
-takes d sparse products, where m and h are the interval's middle and half-length. The error in operator norm is
-at most sum_{k>d} |c_k|: d is chosen so that this is below the tolerance. Nothing of size N x N is formed, so
-these products are the truth on graphs that are too large for dense matrices.
+with an error in operator norm of at most sum_{k>d} |c_k|, which d brings below the tolerance.
 """
 
 from __future__ import annotations
@@ -44,7 +42,10 @@ def apply_kernel(
     max_degree: int = _MAX_DEGREE,
     n_threads: int | None = None,
 ) -> np.ndarray:
-    r"""K v for a node kernel K, without forming it.
+    """K v for a node kernel K, without forming it.
+
+    By a Chebyshev series of sparse products, or for areal kernels that are no function of the Laplacian by one
+    sparse factor.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def apply_kernel(
     max_degree : int
         Maximum number of sparse products per vector.
     n_threads : int, optional
-        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
+        Default: the cores that the process may use. The bits do not depend on it.
 
     Returns
     -------
@@ -70,8 +71,6 @@ def apply_kernel(
 
     Notes
     -----
-    Areal kernels that are no function of the Laplacian are solved for, by one sparse factor.
-
     Time: d sparse products for every column, with d about 5 l for `Diffusion` and 18 l for
     `RegularizedLaplacian` (power 2) on the normalized Laplacian at the default tolerance, l > 2. Memory: the
     result, and three blocks of N x 16 numbers for each thread (above 250,000 nodes N x 8, once).

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.rows import LINE, aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, startable, thread_count
@@ -37,14 +36,8 @@ Result = TypeVar("Result")
 class RecurrenceSteps:
     """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use (`with`).
 
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_array, shape (N, N)
-        Of the blocks' dtype.
-    width : int
-        Columns of the blocks to come.
-    n_threads : int
-        At most so many threads; one where the work of a step is small. The bits do not depend on it.
+    `width` is that of the blocks to come, of the matrix's dtype. There is one thread where the work of a step is
+    small; the bits do not depend on their number.
     """
 
     def __init__(self, matrix: sp.csr_array, width: int, n_threads: int) -> None:
@@ -85,23 +78,14 @@ class RecurrenceSteps:
 
 
 class ChebyshevSum:
-    r"""sum_k c_k T_k(M) for a symmetric sparse matrix M, as a function of blocks of vectors.
+    """sum_k c_k T_k(M) for a symmetric sparse matrix M, given as `doubled`, 2 M, as a function of blocks of
+    vectors.
 
-    Parameters
-    ----------
-    doubled : scipy.sparse.csr_array, shape (N, N), float64 or float32
-        2 M.
-    coefficients : ndarray, shape (degree + 1,)
-        c_k.
-    n_threads : int, optional
-        Number of threads. Default: the cores that the process may use. The bits do not depend on it, nor on the
-        columns beside a column, except where there are so many unit vectors that the nodes are `renumbered`.
-
-    Notes
-    -----
-    Columns are multiplied in panels of 16 (8 above 250,000 nodes in double precision, and what is left). Threads
-    take panels of their own where there are enough of them and they are small, else share the rows of one panel.
-    Memory: three panels of N numbers a column for each thread that has its own, or for all.
+    The bits do not depend on the threads, nor on the columns beside a column, except where there are so many
+    unit vectors that the nodes are `renumbered`. Columns are multiplied in panels of 16 (8 above 250,000 nodes
+    in double precision, and what is left). Threads take panels of their own where there are enough of them and
+    they are small, else share the rows of one panel. Memory: three panels of N numbers a column for each thread
+    that has its own, or for all.
     """
 
     def __init__(self, doubled: sp.csr_array, coefficients: np.ndarray, n_threads: int | None = None) -> None:
@@ -116,17 +100,14 @@ class ChebyshevSum:
         """c_k, shape (degree + 1,)."""
         return self._c
 
-    def coefficients_to(self, tol: float) -> np.ndarray:
-        """The first c_k, without which the others sum to at most `tol`: a bound in operator norm as |T_k| <= 1."""
-        tail = np.cumsum(np.abs(self._c[::-1]))[::-1]
-        return self._c[: max(1, int(np.count_nonzero(tail > tol)))]
-
     def rough(self, tol: float) -> ChebyshevSum:
         """A shorter sum, in single precision where that serves, that differs by `tol` at most in operator norm.
 
         Half of that is for the terms left out, half for rounding, `single_rounding`.
         """
-        shorter = ChebyshevSum(self._doubled, self.coefficients_to(0.5 * tol), self._threads)
+        tail = np.cumsum(np.abs(self._c[::-1]))[::-1]  # bounds what is left out, as |T_k| <= 1
+        kept = self._c[: max(1, int(np.count_nonzero(tail > 0.5 * tol)))]
+        shorter = ChebyshevSum(self._doubled, kept, self._threads)
         return shorter.single() if single_rounding(shorter.coefficients) <= 0.5 * tol else shorter
 
     def single(self) -> ChebyshevSum:
@@ -409,54 +390,6 @@ def _side_by_side(sums: Sequence[ChebyshevSum]) -> tuple[ChebyshevSum, np.ndarra
     for row, each in zip(coefficients, sums, strict=True):
         row[: each.degree + 1] = each.coefficients
     return longest, coefficients
-
-
-def chebyshev_step(
-    doubled: sp.csr_array, now: np.ndarray, before: np.ndarray, n_threads: int | None = None
-) -> None:
-    r"""Step of Chebyshev's recurrence, T_{k+1}(M) v from T_k(M) v and T_{k-1}(M) v: before <- 2 M now - before.
-
-    Parameters
-    ----------
-    doubled : scipy.sparse.csr_array, shape (N, N), float64
-        2 M.
-    now, before : ndarray, shape (N,) or (N, p), float64, C-contiguous
-        `before` is overwritten. Blocks of 8 or 16 columns take the least time a column.
-    n_threads : int, optional
-        At most so many threads share the rows; default the cores at hand. The bits do not depend on it.
-
-    Raises
-    ------
-    ValueError
-        If the arrays do not fit, or share memory.
-
-    Notes
-    -----
-    Time: one pass over the matrix and the two blocks, with 2 nnz p operations. Nothing is allocated.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> before, now = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    >>> chebyshev_step(sp.csr_array([[0.0, 2.0], [2.0, 0.0]]), now, before)
-    >>> before
-    array([1., 0.])
-    """
-    n = doubled.shape[0]
-    for name, array in (("now", now), ("before", before)):
-        if array.dtype != np.float64 or array.ndim not in (1, 2) or not array.flags.c_contiguous:
-            raise ValueError(
-                f"`{name}` must be C-contiguous float64, (N,) or (N, p), got {checks.describe(array)}"
-            )
-    if now.shape != before.shape or now.shape[0] != n:
-        raise checks.value_error(
-            "now", f"and `before` must have one shape and {n} rows, got {now.shape}, {before.shape}"
-        )
-    if np.may_share_memory(now, before):
-        raise checks.value_error("now", "and `before` must not share memory")
-    width = now[:1].size
-    with RecurrenceSteps(doubled, width, thread_count(n_threads)) as steps:
-        steps.step(1.0, now.reshape(n, width), -1.0, before.reshape(n, width))
 
 
 def _worth_threads(matrix: sp.csr_array, width: int) -> bool:

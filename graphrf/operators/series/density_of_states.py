@@ -20,17 +20,15 @@ _PROBE_ENTRIES = 1_000_000
 def density_of_states(
     graph: Graph, laplacian: str, rng: np.random.Generator, n_probes: int | None = None, n_steps: int = 60
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Points and weights with sum_p weight_p g(point_p) about (1/N) trace g(W).
+    """Points and weights with sum_p weight_p g(point_p) about (1/N) trace g(W).
 
     Exact on graphs of at most 1,000 nodes. Above, stochastic Lanczos quadrature: from each of `n_probes` random
     sign vectors z / sqrt(N), `n_steps` of Lanczos give a Gauss rule for z^T g(W) z / N, exact for polynomials of
-    degree below 2 n_steps but for the probes' variance, which falls as 1 / (N n_probes). Hence the default number
-    of probes: 8 up to 125,000 nodes, 1 from 500,001 on. The eigenvalue 1, whose weight matters most, has a known
-    eigenvector on every component and is treated exactly.
+    degree below 2 n_steps but for the probes' variance, which falls as 1 / (N n_probes): by default 8 probes up
+    to 125,000 nodes, 1 from 500,001 on. The eigenvalue 1, whose weight matters most, has a known eigenvector on
+    every component and is treated exactly. Memory for 4 n_probes vectors of N floats.
 
     Source: Ubaru, Chen and Saad, SIAM J. Matrix Anal. Appl. 38 (2017).
-
-    Cost: n_steps products of the walk matrix with n_probes columns; memory for 4 n_probes vectors of N floats.
     """
     walk_matrix = graph.walk_matrix(laplacian)
     n = graph.n_nodes

@@ -102,21 +102,12 @@ def _step_block(  # type: ignore[no-untyped-def]
 def step_rows(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, data, scale, now, sign, before, value, v, units
 ):
-    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v.
+    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v, for the matrix by rows
+    (CSR).
 
-    Parameters
-    ----------
-    first, last : int
-    indptr, indices, data : the matrix by rows (CSR), float64
-    scale, sign, value : float
-    now, before : float64, shape (N, p)
-    v : float64, shape (N, p), or (0, p) where the columns are unit vectors, or none are added
-    units : int64, shape (p,), the node of each unit vector; shape (0,) otherwise
-
-    Notes
-    -----
-    Every number is a sum in the order of its row, so its bits depend neither on the rows and columns beside it
-    nor on the threads.
+    `v` has no rows where the columns are unit vectors, of the nodes in `units`, or none are added. Every number
+    is a sum in the order of its row, so its bits depend neither on the rows and columns beside it nor on the
+    threads.
     """
     if now.shape[1] == 1:
         _step_column(

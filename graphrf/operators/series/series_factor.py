@@ -17,7 +17,7 @@ from graphrf.operators.series.walk_operator import doubled_matrix
 
 
 class SeriesFactor(FactorBase):
-    r"""Rows of F = sum_k f_k W^k, exact: the `Factor` whose P_k are powers of the walk matrix.
+    """Rows of F = sum_k f_k W^k, exact: the `Factor` whose P_k are powers of the walk matrix.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class SeriesFactor(FactorBase):
     nodes : nodes, by position or string name; default all
         The rows of the factor, in this order; repeats allowed.
     n_threads : int, optional
-        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
+        Default: the cores that the process may use. The bits do not depend on it.
 
     Notes
     -----
@@ -37,7 +37,7 @@ class SeriesFactor(FactorBase):
     its powers: coefficients below rounding are dropped, and the degree that remains is of the order of the
     square root of the powers needed (normalized Laplacian, powers to a tail of 1e-10: `Diffusion`
     of lengthscale 10, 43 products for 63 powers, and 374 for 2,825 at 100; `RegularizedLaplacian` of lengthscale
-    10, 224 for 2,314). The result is the same polynomial, to rounding.
+    10, 224 for 2,314).
 
     Time of a product: that many sparse products; the graph is walked whole, however few the rows. Memory
     as `apply_kernel`.

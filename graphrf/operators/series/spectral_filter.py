@@ -15,29 +15,11 @@ from graphrf.operators.series.walk_operator import doubled_matrix
 
 
 class SpectralFilter:
-    r"""h(L) v for a function h of the Laplacian's eigenvalues, by a Chebyshev series; internal.
+    """h(L) v for a function h of the Laplacian's eigenvalues, by a Chebyshev series; internal.
 
     For preconditioners such as h = 1 / (s + rho g) that are applied many times: the coefficients and the matrix
-    are made once.
-
-    Parameters
-    ----------
-    graph : Graph, undirected, N nodes
-    laplacian : "normalized" or "combinatorial"
-    function : callable
-        From eigenvalues of L, float64 of shape (m,), in [0, 2] or [0, 2 max degree], to values of that shape.
-    tol : float
-        Error in operator norm, relative to the largest |h| on that interval.
-    max_degree : int
-        The most sparse products to spend on a vector.
-    n_threads : int, optional
-        Number of threads. Default: the cores that the process may use. The bits do not depend on it.
-
-    Raises
-    ------
-    ValueError
-        If `function` does not give finite values of the right shape, or `tol` needs more than `max_degree`
-        products.
+    are made once. `function` maps eigenvalues of L, float64 of shape (m,), in [0, 2] or [0, 2 max degree], to
+    finite values of that shape; `tol`, `max_degree` and `n_threads` as in `apply_kernel`.
 
     Examples
     --------
@@ -80,11 +62,6 @@ class SpectralFilter:
             )
         self._expansion = ChebyshevSum(doubled, coefficients, n_threads)
         self._graph = graph
-
-    @property
-    def degree(self) -> int:
-        """Sparse products that a vector takes."""
-        return self._expansion.degree
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """h(L) v for v of shape (N,) or (N, p); float64 of that shape."""

@@ -13,27 +13,15 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class SparseCholesky:
-    r"""A = P^T L L^T P of a sparse, symmetric, positive definite matrix, with dense blocks.
+    """A = P^T L L^T P of a sparse, symmetric, positive definite matrix, with dense blocks.
 
-    Parameters
-    ----------
-    matrix : csr_array, shape (n, n)
-        Symmetric; float64.
-    elimination : Elimination, optional
-        Of a pattern that holds that of the matrix; made if it is not given.
+    `elimination` is that of a pattern that holds that of the matrix; it is made if it is not given. Raises
+    `numpy.linalg.LinAlgError` if A is not positive definite to rounding, FactorTooLargeError if there is no
+    room.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If A is not positive definite to rounding.
-    FactorTooLargeError
-        If there is no room for the factor.
-
-    Notes
-    -----
-    `elimination.operations` multiply-adds, and `elimination.n_entries` numbers. BLAS takes one thread: most blocks
-    are small, and the bits do not depend on the cores. Sources: Duff and Reid 1983 (multifrontal); Davis 2006,
-    "Direct Methods for Sparse Linear Systems".
+    `elimination.operations` multiply-adds, and `elimination.n_entries` numbers. BLAS takes one thread: most
+    blocks are small, and the bits do not depend on the cores. Sources: Duff and Reid 1983 (multifrontal); Davis
+    2006, "Direct Methods for Sparse Linear Systems".
 
     Examples
     --------

@@ -19,20 +19,9 @@ class ConstrainedCholesky(SparseCholesky):
     with A^-1 = R R^T and an orthonormal basis Z of the subspace. The base class's A^-1 and log |A|
     stand here for S = Z (Z^T A Z)^-1 Z^T and log |Z^T A Z|.
 
-    Parameters
-    ----------
-    matrix : csr_array, shape (n, n)
-        A, positive definite; it joins no two components.
-    elimination : Elimination
-    component : ndarray of int, shape (n,)
-        Of every coordinate, from 0.
-    summed : ndarray of bool, shape (n,)
-        The coordinates whose sum over each component is 0.
-
-    Notes
-    -----
-    The constraints cost one solve and two vectors, however many there are. Source: Rue and Held 2005, "Gaussian
-    Markov Random Fields", Sec. 2.3.3.
+    `matrix`, A, is positive definite and joins no two components. `component` is that of every coordinate, from
+    0; those in `summed` sum to 0 over each component. The constraints cost one solve and two vectors, however
+    many there are. Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.3.3.
     """
 
     def __init__(

@@ -29,20 +29,12 @@ def numbers_there() -> float:
 
 
 class Elimination(NamedTuple):
-    """The order of elimination of all symmetric matrices with one pattern, and where their factors have entries.
+    """The order of elimination of all symmetric matrices with one pattern, and where their factors have
+    entries.
 
-    Attributes
-    ----------
-    order : ndarray of int64, shape (n,)
-        The rows of the matrix in the order of elimination.
-    start : ndarray of int64, shape (blocks + 1,)
-        The first column of each block of columns that are factored together.
-    begins, rows : ndarray of int64
-        The rows below block b are rows[begins[b] : begins[b + 1]].
-    offsets : ndarray of int64, shape (blocks + 1,)
-        Where each block's numbers begin in the factor.
-    operations : float
-        Multiply-adds of a factorisation.
+    `order` holds the rows of the matrix in the order of elimination, `start` the first column of each block of
+    columns that are factored together; the rows below block b are rows[begins[b] : begins[b + 1]], and `offsets`
+    tells where each block's numbers begin in the factor. `operations` are the multiply-adds of a factorisation.
     """
 
     order: np.ndarray
@@ -82,28 +74,11 @@ class Elimination(NamedTuple):
     ) -> Elimination:
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
 
-        Parameters
-        ----------
-        pattern : csr_array, shape (n, n)
-            Symmetric; its values are not used.
-        most : float, optional
-            Numbers that the factor may hold. Default: half of the available memory.
-        last : ndarray of int, optional
-            Rows to eliminate after all others: those with too many entries for a dissection.
-        order : ndarray of int, optional
-            The order to take in place of a dissection; subtrees are put in one piece.
-
-        Raises
-        ------
-        FactorTooLargeError
-            As soon as it is known that the factor would hold more.
-        ImportError
-            Without pymetis.
-
-        Notes
-        -----
-        Source: Karypis and Kumar 1998, "A fast and high quality multilevel scheme for partitioning irregular
-        graphs".
+        `most` is how many numbers the factor may hold, by default half of the available memory:
+        FactorTooLargeError as soon as it is known to hold more. `last` are rows to eliminate after all others,
+        those with too many entries for a dissection; `order` is taken in place of a dissection. ImportError
+        without pymetis. Source: Karypis and Kumar 1998, "A fast and high quality multilevel scheme for
+        partitioning irregular graphs".
         """
         n = pattern.shape[0]
         most = numbers_there() if most is None else most

@@ -1,11 +1,6 @@
 """Pooled walkers: the walkers on one node are a population, which stops and splits in whole numbers.
 
-Of a population c, c p_halt walkers stop and the others are divided among the neighbours in proportion to the
-weights, both rounded at random without bias. Expectations are linear, so the expected populations are those of
-independent walkers, while the only noise is that of rounding. The cost is per node and round, not per walker; with
-many walkers this becomes power iteration with rounding. Scores come from the populations
-(`graphrf.pagerank.walks.visits`).
-
+Stops and shares of neighbours are rounded at random without bias ([theory](../theory/pagerank.md#pooled-walks)).
 While most nodes are populated, a round sweeps over all of them, in blocks that threads share; few walkers are
 stored as a list of their nodes. Blocks and the choice between sweep and list do not depend on the threads.
 """
@@ -41,16 +36,10 @@ ONE = 1 << FRACTION_BITS
 def count_pool(
     walk_arrays: Transitions, starts: np.ndarray, p_halt: float, key: np.uint64, counts: np.ndarray, n_threads: int
 ) -> int:
-    """Run one pool to its end and count; returns the number of steps taken by its walkers.
+    """Run one pool to its end; returns the number of steps taken by its walkers.
 
-    Parameters
-    ----------
-    walk_arrays : an empty row is a dangling node, where walkers that continue are lost
-    starts : int64, shape (N,), the walkers that start on each node
-    p_halt : float
-    key : uint64, the seed
-    counts : int64, shape (N,), to which the populations after every step are added (not the start's)
-    n_threads : int
+    `starts`, int64, shape (N,), are the walkers that start on each node; the populations after every step are
+    added to `counts` (not the start's). Walkers that continue from an empty row of the walk arrays are lost.
     """
     total = int(starts.sum())
     n_nodes = starts.size

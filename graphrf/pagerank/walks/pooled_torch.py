@@ -1,10 +1,9 @@
 """Pooled walkers as torch operations on any device: the counts of `graphrf.pagerank.walks.pooled`, bit for bit.
 
-All nodes of a round stop together, and all that they keep is dealt together. What the compiled loop carries from
-node to node becomes a running sum: the carry of the stops is one modulo a whole walker, exact in integers; its
-owner is the last node before that took it over. Decisions are made in float64 from the same numbers by the same
-operations, each rounded for itself: to fuse a product with a sum, as compilers for devices like to, would change
-bits.
+What the compiled loop carries from node to node becomes a running sum: the carry of the stops is one modulo a
+whole walker, exact in integers; its owner is the last node before that took it over. Decisions are made in
+float64 from the same numbers by the same operations, each rounded for itself: to fuse a product with a sum would
+change bits.
 """
 
 from __future__ import annotations
@@ -29,19 +28,10 @@ _FAR = 2**63 - 1
 def count_pool_on(
     walk: DeviceTransitions, starts: Tensor, p_halt: float, key: int, counts: Tensor, *, chunk: int = _CHUNK
 ) -> int:
-    """Run one pool to its end and count; returns the number of steps taken by its walkers.
+    """Run one pool to its end and count, as `graphrf.pagerank.walks.pooled.count_pool`.
 
     Only sizes come back from the device: the walkers after every round, and the nodes and edges that they take.
-
-    Parameters
-    ----------
-    walk : an empty row is a dangling node, where walkers that do not stop are lost
-    starts : int64, shape (N,), the walkers that start on each node
-    p_halt : float
-    key : int in [0, 2^64), the seed
-    counts : int64, shape (N,), to which the populations after every step are added (not the start's)
-    chunk : int
-        Nodes and edges that are worked on together; the counts do not depend on it.
+    `chunk` nodes and edges are worked on together; the counts do not depend on it.
     """
     n_nodes = walk.n_nodes
     stretch = max(chunk // BLOCK, 1) * BLOCK

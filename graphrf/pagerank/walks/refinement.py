@@ -37,10 +37,10 @@ class Estimate:
 def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Iterator[Estimate]:
     """Estimates with decreasing error, with at most `max_walks` walks a source.
 
-    Batches of `n_walks` walks per source are run in stages of 4 to 16 batches of equal size. Scores and errors are
-    those of one stage, since weights of batches of different size would depend on the convergence of pools. The
-    next stage has batches sized to reach `tol` with 4 of them if the error decreases like the inverse root of the
-    walks (for pools, like the inverse), at most 64 times as large; 4 times if `tol` is 0.
+    Scores and errors are those of one stage of 4 to 16 batches of equal size, since weights of batches of
+    different size would depend on the convergence of pools. The next stage has batches sized to reach `tol` with
+    4 of them if the error decreases like the inverse root of the walks (for pools, like the inverse), at most 64
+    times as large; 4 times if `tol` is 0.
     """
     law = walks.law
     group = FEWEST_STRATIFIED if isinstance(law, Stratified) else walks.group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,9 +16,8 @@ from graphrf.pagerank.power import walked
 from graphrf.pagerank.problem import RankingProblem
 from graphrf.pagerank.result import expected_l1_error
 from graphrf.pagerank.walks import batches
-from graphrf.pagerank.walks.exact_steps import take_exact_steps
 from graphrf.pagerank.walks.pooled import count_pool
-from graphrf.pagerank.walks.visits import control_vector, end_point_measure, visit_measure
+from graphrf.pagerank.walks.visits import control_vector, visit_measure
 from graphrf.pagerank.walks.walker_loops import count_walks
 from graphrf.sampling.walks.lengths import LengthLaw
 from graphrf.sampling.walks.transitions import Transitions, graph_transitions
@@ -54,7 +53,24 @@ class Walks:
 
     @cached_property
     def _exact_part(self) -> tuple[np.ndarray, RankingProblem | None, float]:
-        return take_exact_steps(self.problem, self.exact_steps, self.n_threads)
+        r"""The part of x from the exact steps, shape (N,); the problem of the walks after them, its mass |y_n|.
+
+        .. math:: x = p \sum_{k < n} y_k + |y_n| \, x', \qquad y_k = ((1 - p) P^T)^k v,
+
+        where x' is the measure of walks that start from y_n / |y_n| (`RankingProblem`). The problem is None if all
+        walks were lost at dangling nodes.
+        """
+        measure = np.zeros(self.problem.graph.n_nodes)
+        if self.exact_steps == 0:
+            return measure, self.problem, 1.0
+        standing = self.problem.start
+        for following in walked(self.problem, self.exact_steps, self.n_threads):
+            measure += self.problem.p_halt * standing
+            standing = following
+        mass = float(standing.sum())
+        if mass == 0.0:
+            return measure, None, 0.0
+        return measure, replace(self.problem, start=standing / mass), mass
 
     @property
     def n_sources(self) -> int:
@@ -111,7 +127,7 @@ class Walks:
             if self.estimator == "visits":
                 measure = visit_measure(counts, total, weight, problem, control)
             else:
-                measure = end_point_measure(counts, total)
+                measure = counts / total
             yield mass * measure + weight * exact, weight, steps
 
     def counts(

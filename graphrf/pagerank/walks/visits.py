@@ -2,17 +2,11 @@ r"""Scores from visits: p_halt for each visit of a walk, its start included.
 
 .. math:: \hat x_i = p v_i + \frac{p}{M} \#\{\text{steps of the } M \text{ walks that lead to } i\}.
 
-Every visit halts with probability p, so this is the conditional expectation of the end points given the paths,
-with mostly 4 to 7 times less variance at p = 0.15. Visits at the starts are known, so they have no noise.
-
 Since every walk halts or is lost, sum(x) + (1 - p) / p sum(x over dangling nodes) = 1 in expectation, so the
-defect e of an estimate has mean zero. Adding e b for a fixed vector b keeps the mean and removes the noise of the
-walks' lengths, while dividing by the sum would be biased. Without dangling nodes b sums to 1, which restores the
-identity. With them a lost walk adds 1 / p times its visit to e, and sum(x) may be as small as p: then b sums to
-about sum(x), so that the noise of e stays small.
-
-Source: Avrachenkov, Litvak, Nemirovsky and Osipova, "Monte Carlo methods in PageRank computation: when one
-iteration is sufficient", SIAM J. Numer. Anal. 45(2), 2007 (complete path).
+defect e of an estimate has mean zero. Adding e b for a fixed vector b keeps the mean and removes the noise of
+the walks' lengths, while dividing by the sum would be biased. Without dangling nodes b sums to 1, which restores
+the identity. With them a lost walk adds 1 / p times its visit to e, and sum(x) may be as small as p: then b sums
+to about sum(x), so that the noise of e stays small.
 """
 
 from __future__ import annotations
@@ -66,8 +60,3 @@ def visit_measure(
     defect = share - measure.sum() - (1 - p) / p * measure[problem.dangling].sum()
     measure += defect * control
     return measure
-
-
-def end_point_measure(counts: np.ndarray, n_walks: int) -> np.ndarray:
-    """Estimate of x (`RankingProblem`) from counts of end points of some of `n_walks` walks; linear in them."""
-    return counts / n_walks

@@ -25,23 +25,12 @@ _LANES = 128
 def count_walks(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, key, visits, counts, traced
 ):
-    """Walk from every source and count; returns the number of steps, and their trail.
+    """Walk `n_walks` times from every source and count; returns the number of steps, and their trail.
 
-    Parameters
-    ----------
-    indptr, indices, cumulative : the walk arrays (`graphrf.sampling.walks.transitions`); an empty row is dangling
-    sources : int64, shape (n,)
-    n_walks : int, walks from each of them
-    rule, survival, permutations : the distribution of lengths; `permutations` for `n_walks` walks
-    key : uint64, the seed
-    visits : bool; True counts every node that a step leads to (not the start), False the nodes where walks end
-    counts : int64, shape (N,), added to
-    traced : bool; True returns the node that each step led to and the source of its walk, in any order, uint32,
-        shape (2, steps); False returns an empty trail
-
-    Notes
-    -----
-    A walk that continues from a dangling node is lost: it has no end point and no further visits.
+    `visits` counts every node that a step leads to (not the start), else the nodes where walks end. If `traced`,
+    the trail holds the node that each step led to and the source of its walk, in any order, uint32, shape (2,
+    steps). A walk that continues from a dangling node, an empty row, is lost: it has no end point and no further
+    visits.
     """
     lengths = np.empty(n_walks, np.int64)
     source = np.empty(_LANES, np.uint64)

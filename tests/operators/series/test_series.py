@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
-
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from graphrf.graph.graph import Graph
-from graphrf.kernels.chebyshev import polynomial, polynomial_coefficients
+from graphrf.kernels.chebyshev import polynomial_coefficients
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
@@ -25,7 +23,6 @@ from graphrf.operators.series.apply import (
     kernel_diagonal,
     mean_variance,
 )
-from graphrf.operators.series.chebyshev_sums import chebyshev_step
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from tests.support.interleaving import interleaved_results
@@ -219,13 +216,6 @@ def test_long_series_take_fewer_products_in_the_chebyshev_basis() -> None:
     assert np.abs(factor.apply(f, x) - powers).max() < 1e-12
 
 
-def test_a_polynomial_by_blocks_equals_horner() -> None:
-    f = np.random.default_rng(7).standard_normal(3_000)
-    gap = np.concatenate([[0.0, 1.0, 2.0], np.linspace(0, 2, 77), [1e-9, 1 - 1e-3]])
-    expected = np.polynomial.polynomial.polyval(1 - gap, f)
-    assert np.abs(polynomial(f)(gap) - expected).max() < 1e-11
-
-
 def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> None:
     rng = np.random.default_rng(8)
     x = np.linspace(-1, 1, 101)
@@ -239,34 +229,6 @@ def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> No
             assert np.abs(values - np.polynomial.polynomial.polyval(y, f)).max() < 1e-13
     assert polynomial_coefficients(np.zeros(5), 1.0).tolist() == [0.0]
     assert polynomial_coefficients(np.array([2.0, 0.0, 0.0]), 2.0).tolist() == [2.0]
-
-
-@pytest.mark.parametrize("width", [None, 0, 1, 2, 3, 7, 8, 16, 31])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_a_chebyshev_step_is_done_in_place(width: int | None, index: type) -> None:
-    rng = np.random.default_rng(9)
-    matrix = sp.csr_array(2.0 * GRAPH.walk_matrix("combinatorial"))
-    matrix = sp.csr_array((matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index)), matrix.shape)
-    now, before = rng.standard_normal((2, 35) if width is None else (2, 35, width))
-    expected, kept = matrix @ now - before, now.copy()
-    chebyshev_step(matrix, now, before, 2)
-    assert np.array_equal(now, kept)
-    assert np.allclose(before, expected, rtol=0, atol=1e-14)
-
-
-def test_a_chebyshev_step_refuses_what_it_cannot_overwrite() -> None:
-    matrix = sp.csr_array(2.0 * GRAPH.walk_matrix())
-    block = np.ones((35, 4))
-    with pytest.raises(ValueError, match="must not share memory"):
-        chebyshev_step(matrix, block, block)
-    with pytest.raises(ValueError, match="`before` must be C-contiguous float64"):
-        chebyshev_step(matrix, np.ones((35, 2)), block[:, :2])
-    with pytest.raises(ValueError, match="`now` must be C-contiguous float64"):
-        chebyshev_step(matrix, np.ones((35, 4), dtype=np.float32), block)
-    with pytest.raises(ValueError, match="one shape and 35 rows"):
-        chebyshev_step(matrix, np.ones((35, 3)), block)
-    with pytest.raises(ValueError, match="one shape and 35 rows"):
-        chebyshev_step(matrix, np.ones(34), np.ones(34))
 
 
 @pytest.mark.parametrize("worth", [0, 10**18], ids=["threads share rows", "threads take panels"])
@@ -395,8 +357,6 @@ def test_spectral_filters_equal_functions_of_the_eigenvalues(laplacian: str) -> 
         assert np.abs(prepared(v) - expected).max() < bound
         assert np.abs(prepared(v[:, 1]) - expected[:, 1]).max() < bound
         assert np.abs(prepared(1.01 * v) - expected).max() > bound
-    assert SpectralFilter(GRAPH, laplacian, np.ones_like).degree == 0
-    assert SpectralFilter(GRAPH, laplacian, np.square).degree == 2
 
 
 def test_spectral_filters_name_bad_arguments() -> None:
@@ -476,17 +436,3 @@ def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
         dense = kernel.dense(graph)
         np.testing.assert_allclose(block, dense[np.ix_(rows, cols)], atol=1e-8)
         np.testing.assert_allclose(kernel_diagonal(graph, kernel, rows), np.diag(dense)[rows], atol=1e-9)
-
-
-@pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_a_matrix_is_shared_while_it_is_used_and_not_kept(laplacian: str) -> None:
-    graph = Graph(GRAPH.adjacency)
-    first, second = (SeriesFactor(graph, laplacian, max_length=3) for _ in range(2))
-    assert first.doubled is second.doubled
-    assert first.width == second.width
-    assert SeriesFactor(GRAPH, laplacian, max_length=3).doubled is not first.doubled
-    kept = weakref.ref(first.doubled)
-    expected = first.doubled.toarray()
-    del first, second
-    assert kept() is None
-    np.testing.assert_array_equal(SeriesFactor(graph, laplacian, max_length=3).doubled.toarray(), expected)

@@ -52,13 +52,3 @@ def test_one_pass_gives_the_ratio_and_its_residuals() -> None:
     assert scores == pytest.approx(parts.sum(axis=0) / total, abs=1e-15)
     expected = np.sqrt((residuals**2).sum(axis=0) / (1 - (weights**2).sum())) / total
     assert stderr == pytest.approx(expected, rel=1e-6)
-
-
-def test_the_mean_of_the_first_batches_knows_only_these() -> None:
-    parts = np.random.default_rng(2).dirichlet(np.ones(5), size=8) / 8
-    first, alone = batches.BatchMean(5), batches.BatchMean(5)
-    for part in parts[:3]:
-        first.add(part, 1 / 8)
-        alone.add(part * 8 / 3, 1 / 3)
-    for some, same in zip(first.result(), alone.result(), strict=True):
-        assert some == pytest.approx(same, rel=1e-12)

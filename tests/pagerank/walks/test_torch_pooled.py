@@ -132,21 +132,6 @@ def test_other_keys_blocks_or_orders_make_other_counts(monkeypatch: pytest.Monke
         assert by_torch(arrays, hub, 0.4, chunk=100) != by_numba(arrays, hub, 0.4)
 
 
-@pytest.mark.parametrize("p_halt", [0.02, 0.3, 1 / 3, 0.85])
-def test_stops_are_those_of_the_compiled_loop(p_halt: float) -> None:
-    rng = np.random.default_rng(0)
-    heads = np.array([0, 1, 2, 500, 504, 2999])
-    walkers = rng.integers(1, 10 ** rng.integers(1, 12, 3000))
-    uniforms, lasts = (rng.integers(0, 2**32, n) * 2.0**-32 for n in (3000, 6))
-    expected = []
-    for low, high, last in zip(heads, [*heads[1:], 3000], lasts, strict=True):
-        left = np.append(walkers[low:high], 0)
-        pooled._stop(left, p_halt, uniforms[low:high], last)
-        expected += left[:-1].tolist()
-    given = (torch.from_numpy(array) for array in (uniforms, heads, lasts))
-    assert pooled_torch._stop(torch.from_numpy(walkers), p_halt, *given).tolist() == expected
-
-
 def test_the_quotient_of_64_ones_is_that_of_unsigned_integers() -> None:
     divisors = [1, 2, 3, 4, 5, 10**6 + 1, 2**31, 2**62 - 1, 2**62]
     found = pooled_torch._quotient_of_all(torch.tensor(divisors))

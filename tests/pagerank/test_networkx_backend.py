@@ -290,7 +290,7 @@ def test_a_converted_graph_comes_back(kind: str) -> None:
     assert backend.convert_to_nx("anything else") == "anything else"
 
 
-# -- what it costs -----------------------------------------------------------------------------------
+# -- what it imports ---------------------------------------------------------------------------------
 
 
 def test_networkx_is_imported_without_the_heavy_parts(tmp_path: Path) -> None:

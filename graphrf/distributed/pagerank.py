@@ -10,6 +10,7 @@ import numpy as np
 from distributed import Client, Future, as_completed
 
 from graphrf._base import checks
+from graphrf._base.types import NodesLike
 from graphrf.distributed.block_store import Blocks
 from graphrf.distributed.blocks import mapped_allowance
 from graphrf.distributed.client import arrays_folder, require_client, warn_of_mapped, workers
@@ -34,7 +35,7 @@ _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 @without_alpha
 def local_pagerank(
     graph: Graph,
-    sources: Any,
+    sources: NodesLike,
     *,
     client: Client | None = None,
     k: int | None = None,

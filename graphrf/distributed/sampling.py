@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from distributed import Client
+from numpy.typing import DTypeLike
 
 from graphrf._base import checks
 from graphrf._base.memory import NoRoomError, limit_words
+from graphrf._base.types import NodesLike
 from graphrf.distributed.block_store import MadeBlocks
 from graphrf.distributed.blocks import File, draw
 from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
@@ -34,9 +36,9 @@ def sample_features(
     sampler: Sampler | None = None,
     *,
     client: Client | None = None,
-    nodes: Any = None,
+    nodes: NodesLike | None = None,
     seed: int | None = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     path: str | os.PathLike[str] | None = None,
     block_size: int | None = None,
     shared_folder: str | os.PathLike[str] | None = None,

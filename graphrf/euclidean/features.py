@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.euclidean.cosines import cos_rows, cos_sin_rows
@@ -77,7 +78,7 @@ class FourierFeatures(FeatureMap):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         readout: str = "paired",
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
         seed: int | None = 0,
         n_threads: int | None = None,
     ) -> None:
@@ -169,7 +170,7 @@ class LaplaceFeatures(FeatureMap):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         antithetic: bool = True,
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
         seed: int | None = 0,
         n_threads: int | None = None,
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
@@ -107,7 +108,7 @@ def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
 
 
 def filon_kernel(
-    t: Any,
+    t: ArrayLike,
     n_nodes: int = 33,
     *,
     kernel: str | StationaryKernel = "gaussian",

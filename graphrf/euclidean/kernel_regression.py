@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -96,17 +97,19 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         features: Any = None,
         *,
         kernel: str | StationaryKernel = "gaussian",
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
     ) -> None:
         self.features = features
         self.kernel = kernel
         self.lengthscale = lengthscale
 
-    def fit(self, X: Any, y: Any) -> KernelRegressionClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
         """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training data."""
         return self._learn(X, y, classes=None, fresh=True)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> KernelRegressionClassifier:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> KernelRegressionClassifier:
         """Add a batch of points and labels; sums are those of the whole data set up to rounding.
 
         A feature map that depends on more of the data than its dimension, such as
@@ -122,7 +125,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in `classes_`."""
         check_is_fitted(self, "classes_")
         x = validate_data(self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32))
@@ -135,7 +138,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         mass /= np.where(empty, self.class_count_.max(), largest)[:, None]
         return mass / mass.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The label of the largest probability, for points of shape (n, d): shape (n,). Ties go to the first."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

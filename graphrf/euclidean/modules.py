@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from graphrf._base import checks
@@ -145,7 +146,7 @@ class FourierModule(_RandomFeatures):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         readout: str = "paired",
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
         train_frequencies: bool = False,
         seed: int | None = None,
     ) -> None:
@@ -201,7 +202,7 @@ class LaplaceModule(_RandomFeatures):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         antithetic: bool = True,
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
         train_frequencies: bool = False,
         seed: int | None = None,
     ) -> None:

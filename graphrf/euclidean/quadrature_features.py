@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base.warn import warn
 from graphrf.euclidean.cosines import cos_sin_rows
@@ -91,7 +92,7 @@ class QuadratureFeatures(FeatureMap):
         *,
         rule: str | Rule = "gauss-hermite",
         kernel: str | StationaryKernel = "gaussian",
-        lengthscale: Any = 1.0,
+        lengthscale: ArrayLike = 1.0,
         normalize: bool = True,
         n_threads: int | None = None,
     ) -> None:
@@ -119,13 +120,13 @@ class QuadratureFeatures(FeatureMap):
         self._amplitudes = np.sqrt(np.concatenate([self.weights_, self.weights_[self._n_constant :]]))
         self.frequencies_ = DenseFrequencies(frequencies)
 
-    def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> QuadratureFeatures:
         """Compute the nodes for points with as many columns as `X`, and keep the range of `X` for the warning."""
         super().fit(X)
         self._seen = _range(X)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> Any:
         """Features of points, all cosines first; see `FourierFeatures.transform` for types, shapes and errors."""
         features = super().transform(X)
         if self._step is not None:

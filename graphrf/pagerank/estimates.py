@@ -13,6 +13,7 @@ from graphrf._base import checks
 from graphrf._base.devices import engine_device
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.types import SignalLike
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.problem import make_problem, vectors_of, walks_halt, without_alpha
@@ -49,7 +50,7 @@ def estimate(
     n_walks: int = 16,
     estimator: str = "visits",
     coupling: str | Coupling = "pooled",
-    personalization: Any = None,
+    personalization: SignalLike | None = None,
     tol: float | None = None,
     exact_steps: int | None = None,
     n_batches: int | None = None,
@@ -224,7 +225,7 @@ def refine(
     n_walks: int = 16,
     estimator: str = "visits",
     coupling: str | Coupling = "pooled",
-    personalization: Any = None,
+    personalization: SignalLike | None = None,
     engine: str | None = None,
     device: str | torch.device = "cpu",
     seed: int | None = None,

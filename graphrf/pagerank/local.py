@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks, html
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.types import NodesLike
 from graphrf.graph.csr import row_pieces
 from graphrf.graph.graph import Graph, given_nodes, is_one_node, require_graph
 from graphrf.pagerank.problem import walks_halt, without_alpha
@@ -133,7 +134,7 @@ class LocalPageRankResult:
 @without_alpha
 def local_pagerank(
     graph: Graph,
-    sources: Any,
+    sources: NodesLike,
     *,
     k: int | None = None,
     p_halt: float = 0.15,

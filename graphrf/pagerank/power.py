@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import startable, thread_count
+from graphrf._base.types import SignalLike
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.acceleration import Acceleration
@@ -39,9 +40,9 @@ def pagerank(
     graph: Graph,
     *,
     p_halt: float = 0.15,
-    personalization: Any = None,
-    dangling: Any = None,
-    start: Any = None,
+    personalization: SignalLike | None = None,
+    dangling: SignalLike | None = None,
+    start: SignalLike | None = None,
     tol: float = 1e-12,
     max_iter: int | None = None,
     n_threads: int | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy import special
 
 from graphrf._base import checks
@@ -107,12 +108,12 @@ class LearnedCopula:
 
 
 def learn_copula(
-    x: Any,
+    x: ArrayLike,
     *,
     kernel: str | StationaryKernel = "gaussian",
     directions: str = "orthogonal",
     readout: str = "fourier",
-    lengthscale: Any = 1.0,
+    lengthscale: ArrayLike = 1.0,
     n_steps: int = 1000,
     learning_rate: float = 0.01,
     n_samples: int = 8,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
 from graphrf._base import checks
@@ -14,7 +15,9 @@ from graphrf.gp.metrics import kl_divergence
 _ROUNDING = 1e-8
 
 
-def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float = 0.0) -> float:
+def gaussian_kl(
+    mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike, *, jitter: float = 0.0
+) -> float:
     """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats: `gp.metrics.kl_divergence`.
 
     Arguments, errors and cost are as there. Posteriors of smooth functions at many points are singular to rounding
@@ -31,7 +34,7 @@ def gaussian_kl(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float =
     return kl_divergence(mean0, cov0, mean1, cov1, jitter=jitter)
 
 
-def gaussian_w2(mean0: Any, cov0: Any, mean1: Any, cov1: Any) -> float:
+def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike) -> float:
     r"""The squared 2-Wasserstein distance of two normal distributions, in the squared units of the values.
 
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf.euclidean.gp.observed import (
     Transformer,
@@ -27,12 +28,12 @@ class ProcessMoments(NamedTuple):
 
 def exact_moments(
     kernel: str | StationaryKernel,
-    x: Any,
-    y: Any,
-    x_new: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    x_new: ArrayLike,
     *,
-    noise: Any,
-    lengthscale: Any = 1.0,
+    noise: ArrayLike,
+    lengthscale: ArrayLike = 1.0,
     output_scale: float = 1.0,
 ) -> ProcessMoments:
     r"""Mean and covariance of the exact posterior of f at `x_new`, without noise.
@@ -68,12 +69,12 @@ def exact_moments(
 def decoupled_moments(
     features: Transformer,
     kernel: str | StationaryKernel,
-    x: Any,
-    y: Any,
-    x_new: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    x_new: ArrayLike,
     *,
-    noise: Any,
-    lengthscale: Any = 1.0,
+    noise: ArrayLike,
+    lengthscale: ArrayLike = 1.0,
     output_scale: float = 1.0,
 ) -> ProcessMoments:
     r"""Mean and covariance of the distribution of `decoupled_draws` at `x_new`, given the features.
@@ -113,7 +114,13 @@ def decoupled_moments(
 
 
 def weight_space_moments(
-    features: Transformer, x: Any, y: Any, x_new: Any, *, noise: Any, output_scale: float = 1.0
+    features: Transformer,
+    x: ArrayLike,
+    y: ArrayLike,
+    x_new: ArrayLike,
+    *,
+    noise: ArrayLike,
+    output_scale: float = 1.0,
 ) -> ProcessMoments:
     r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the features.
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.euclidean.gp.observed import (
@@ -64,12 +65,12 @@ class FunctionDraws:
 def decoupled_draws(
     features: Transformer,
     kernel: str | StationaryKernel,
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    noise: Any,
+    noise: ArrayLike,
     n_samples: int,
-    lengthscale: Any = 1.0,
+    lengthscale: ArrayLike = 1.0,
     output_scale: float = 1.0,
     seed: int | None = None,
 ) -> FunctionDraws:
@@ -153,10 +154,10 @@ def decoupled_draws(
 
 def weight_space_draws(
     features: Transformer,
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    noise: Any,
+    noise: ArrayLike,
     n_samples: int,
     output_scale: float = 1.0,
     seed: int | None = None,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from graphrf._base import checks
@@ -97,7 +96,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         frequencies: str = "fixed",
-        lengthscale: Any = "ard",
+        lengthscale: ArrayLike = "ard",
         output_scale: float | None = None,
         noise: float | None = None,
         mean: str = "constant",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from graphrf.euclidean.frequencies.norms import NormCoupling
@@ -96,7 +97,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         *,
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
-        lengthscale: Any = "ard",
+        lengthscale: ArrayLike = "ard",
         output_scale: float | None = None,
         noise: float | None = None,
         mean: str = "constant",

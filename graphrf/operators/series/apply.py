@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
+from graphrf._base.types import NodesLike
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.chebyshev import chebyshev_coefficients
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
@@ -36,7 +38,7 @@ _EXACT_TRACE_PRODUCTS = 3e9
 def apply_kernel(
     graph: Graph,
     kernel: Kernel,
-    v: Any,
+    v: ArrayLike,
     *,
     tol: float = 1e-10,
     max_degree: int = _MAX_DEGREE,
@@ -90,7 +92,7 @@ def apply_kernel(
 def apply_root(
     graph: Graph,
     kernel: Kernel,
-    v: Any,
+    v: ArrayLike,
     *,
     tol: float = 1e-10,
     max_degree: int = _MAX_DEGREE,
@@ -118,8 +120,8 @@ def apply_root(
 def kernel_block(
     graph: Graph,
     kernel: Kernel,
-    rows: Any = None,
-    cols: Any = None,
+    rows: NodesLike | None = None,
+    cols: NodesLike | None = None,
     *,
     tol: float = 1e-10,
     max_degree: int = _MAX_DEGREE,

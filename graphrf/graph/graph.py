@@ -211,11 +211,11 @@ class Graph:
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by name.
 
-        Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers, or
-        by text such as "12": there, integers that may be names of some nodes and positions of others are refused.
-        Pass `graph.positions(integers)` for positions, such as results of `np.flatnonzero`, and
-        `graph.index(integers)` for names. The arrays that these return, and slices of them, are positions
-        everywhere; results of arithmetic, `np.unique` or `np.concatenate` are not known to be.
+        Arguments such as `nodes=` are read in the same way, except that integers, or text such as "12", that may
+        be positions of some nodes and names of others are refused there. Pass `graph.positions(integers)` for
+        positions, such as results of `np.flatnonzero`, and `graph.index(integers)` for names. The arrays that
+        these return, and slices of them, are positions everywhere; results of arithmetic, `np.unique` or
+        `np.concatenate` are not known to be.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Graph:
     # -- on disk ---------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory without reading it.
+        """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory.
 
         The folder holds a record, `graph.json`, and beside it the CSR arrays, degrees and names. A full disk, or a
         process killed at any moment, leaves the old graph or the new one, and a reader gets one of them whole.
@@ -405,14 +405,13 @@ class Graph:
         Parameters
         ----------
         folder : path
-            A new or empty folder, or one with a graph, which is written over; graphs that were opened from it
-            keep their arrays.
+            A new or empty folder, or one with a graph, which is written over; opened graphs keep their arrays.
 
         Raises
         ------
         TypeError, ValueError
-            If the folder holds other files, or for nodes' names that are neither text, numbers other than NaN,
-            nor tuples of them.
+            If the folder holds other files, or nodes' names are not text, numbers other than NaN, or tuples of
+            them.
         BlockingIOError
             If another writer is at work in the folder, where the system has file locks (not Windows).
         OSError

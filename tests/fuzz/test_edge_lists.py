@@ -55,11 +55,13 @@ def hostile_text(rng: random.Random) -> bytes:
     return rng.choice(("\n", "\n", "\r\n", "\n\n")).join(rows).encode()
 
 
+def harmed(good: bytes, rng: random.Random) -> bytes:
+    return mutated(good, [piece.encode() for piece in PIECES], len(NUMBERS), rng)
+
+
 def content_of(rng: random.Random) -> bytes:
     """Hostile text, or a damaged good file."""
-    if rng.random() < 0.5:
-        return hostile_text(rng)
-    return mutated(rng.choice(GOOD), [piece.encode() for piece in PIECES], len(NUMBERS), rng)
+    return hostile_text(rng) if rng.random() < 0.5 else harmed(rng.choice(GOOD), rng)
 
 
 def options(rng: random.Random) -> dict:

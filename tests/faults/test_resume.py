@@ -365,24 +365,6 @@ def test_a_killed_process_loses_at_most_a_block(told, folder, kills):
     assert not list(folder.glob(".rows-*")) or done == N_BLOCKS
 
 
-@needs_linux
-@pytest.mark.full
-def test_an_interrupt_leaves_whole_blocks(told, folder):
-    telling = told(WALKS, 0.05)
-    process = _begun("RandomWalks", folder, telling, threads=2)
-    limit = time.monotonic() + 60
-    while not list(folder.glob("rows-*")) and time.monotonic() < limit:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert b"KeyboardInterrupt" in err
-    assert process.returncode != 0
-    assert 1 <= _whole_blocks(folder) < N_BLOCKS
-    assert not list(folder.glob(".*"))
-    require_same(grf.sample_features(GRAPH, telling, path=folder), grf.sample_features(GRAPH, WALKS, seed=3))
-    assert _drawn(telling) <= GRAPH.n_nodes + 2 * FEW + ROWS
-
-
 def test_threads_that_sample_into_one_folder_at_once_get_the_same(sampler, folder):
     expected = grf.sample_features(GRAPH, sampler, seed=3)
     with ThreadPoolExecutor(3) as pool:

@@ -1,7 +1,4 @@
-"""Prefetching in compiled loops: a line of memory that is needed soon is requested ahead.
-
-On graphs larger than the caches, loops over scattered nodes otherwise wait for one line after another.
-"""
+"""Prefetching in compiled loops over scattered nodes: a line of memory that is needed soon is requested ahead."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ _HOW = (0, 3, 1)
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Request the cache line of `array[index]`, without waiting for it; `array` is C-contiguous, of one dimension.
-
-    Results never depend on it, and an index out of bounds is harmless.
-    """
+    """Request the cache line of `array[index]` (C-contiguous, one dimension); an index out of bounds is
+    harmless."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view, place = unpacked(context, builder, signature, arguments)

@@ -1,7 +1,7 @@
-"""Vector registers in LLVM's language, for compiled loops over a few columns at a time.
+"""Vector registers in LLVM's language: numba keeps a few sums side by side in scalar ones, up to three times
+slower.
 
-numba keeps a few sums side by side in scalar registers, up to three times slower. What is spelled here is compiled
-into the loops that use it: after an edit their caches must go, too.
+After an edit the caches of the loops that use them must go, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always checked.
 
-Files are read from the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
-cache folder), and are else fetched from where they are published, at a fixed commit, and compared with the
-SHA-256 that is shipped with graphrf. No data set but the generated ones and those of networkx is part of
-graphrf; each has its own licence, on its card (`describe`).
+Each has its own licence, on its card (`describe`).
 """
 
 from __future__ import annotations

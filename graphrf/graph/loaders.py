@@ -35,7 +35,7 @@ class _Options(NamedTuple):
 
     weights: Weights
     directed: bool | None
-    columns: Any
+    columns: tuple[str | int, str | int] | None
     header: bool | None
     tolerance: float | None
     memory_limit: int | None
@@ -190,7 +190,7 @@ def load_graph(
     options = _Options(
         Weights(weight, weight_is),
         None if directed is None else checks.flag("directed", directed),
-        columns,
+        _two_columns(columns),
         None if header is None else checks.flag("header", header),
         tolerance,
         None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1),
@@ -225,9 +225,9 @@ def _from_object(source: Any, options: _Options) -> Graph:
         return _from_library(source, weights, directed)
     weights.check()
     if as_table:
-        edges = tables.edges_of_table(source, _two_columns(columns), weights.name)
+        edges = tables.edges_of_table(source, columns, weights.name)
         return _from_edge_list("row", edges, weights, bool(directed))
-    edges = python_lists.plain_edges(source, _two_columns(columns), weights.given)
+    edges = python_lists.plain_edges(source, columns, weights.given)
     return _from_edge_list("edge", edges, weights, bool(directed))
 
 
@@ -253,27 +253,23 @@ def _from_library(source: Any, weights: Weights, directed: bool | None) -> Graph
 
 
 def _from_file(path: Path, options: _Options) -> Graph:
-    weights, directed, columns, header, tolerance, memory_limit = options
+    weights, directed, memory_limit = options.weights, options.directed, options.memory_limit
     checked_size(path)
     kind = text_files.suffix(path)
     if kind not in meshes.MESH_SUFFIXES:
-        _refuse_tolerance(tolerance, str(path))
+        _refuse_tolerance(options.tolerance, str(path))
     as_edges = kind in text_files.EDGE_LIST_SUFFIXES
     if kind == ".mtx":
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
         weights.check()
-        edges = text_files.read_edge_list(
-            path, columns=_two_columns(columns), weight=weights.name, header=header, memory_limit=memory_limit
-        )
-        return _from_edge_list(f"{path}, line", edges, weights, bool(directed))
-    if header is not None or columns is not None:
+        return _from_edge_list(f"{path}, line", _edges_of_file(path, options), weights, bool(directed))
+    if options.header is not None or options.columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
         return _from_plain_mesh(path, options)
     if kind in (".gml", ".graphml"):
-        network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
-        return from_networkx(network(path, memory_limit), weights, directed)
+        return from_networkx(_network(path, memory_limit), weights, directed)
     if kind in (".mtx", ".npz"):
         matrix = matrix_files.read_npz if kind == ".npz" else matrix_files.read_matrix_market
         return from_matrix(matrix(path, memory_limit), weights, directed)
@@ -284,33 +280,44 @@ def _from_file(path: Path, options: _Options) -> Graph:
     )
 
 
+def _network(path: Path, memory_limit: int | None) -> Any:
+    """The networkx graph of a GML or GraphML file."""
+    read = text_files.read_gml if text_files.suffix(path) == ".gml" else text_files.read_graphml
+    return read(path, memory_limit)
+
+
+def _edges_of_file(path: Path, options: _Options) -> text_files.EdgeList:
+    return text_files.read_edge_list(
+        path,
+        columns=options.columns,
+        weight=options.weights.name,
+        header=options.header,
+        memory_limit=options.memory_limit,
+    )
+
+
 def _line_graph(source: Any, options: _Options) -> Graph:
     """The graph of the edges of a source: see `line_graphs`."""
-    weights, directed, columns, header, tolerance, memory_limit = options
-    if directed:
+    weights, tolerance = options.weights, options.tolerance
+    if options.directed:
         raise checks.value_error(
             "directed",
             "must not be True with on='edges', which joins edges whatever their directions; "
             "load_graph(networkx.line_graph(G), directed=True) keeps them",
         )
     weights.check()
-    columns = _two_columns(columns)
     if not isinstance(source, str | bytes | os.PathLike):
-        return line_graphs.line_graph(source, weights, columns, tolerance)
+        return line_graphs.line_graph(source, weights, options.columns, tolerance)
     _refuse_tolerance(tolerance, "a file of edges")
     path = Path(checks.path("source", source))
     with named(path):
         checked_size(path)
         kind = text_files.suffix(path)
         if kind in (".gml", ".graphml"):
-            network = text_files.read_gml if kind == ".gml" else text_files.read_graphml
-            return line_graphs.line_graph(network(path, memory_limit), weights, columns, None)
+            return line_graphs.line_graph(_network(path, options.memory_limit), weights, options.columns, None)
         if kind not in text_files.EDGE_LIST_SUFFIXES:
             raise checks.value_error("on", f"= 'edges' needs a list of edges, GML or GraphML, got {path.name}")
-        edges = text_files.read_edge_list(
-            path, columns=columns, weight=weights.name, header=header, memory_limit=memory_limit
-        )
-        return line_graphs.of_edge_list(f"{path}, line", edges, weights, None)
+        return line_graphs.of_edge_list(f"{path}, line", _edges_of_file(path, options), weights, None)
 
 
 def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
@@ -349,9 +356,8 @@ def _from_edge_list(
     if edges.weight is not None:
         values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
     adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
-    remarks = [notices.of_distances(edges.weight_title, weights.stated)]
+    remarks = notices.of_weights(edges.weight_title, edges.others, weights)
     if weights.given is None:
-        remarks.append(notices.of_unused_weight(edges.others))
         remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))
     graph = Graph(adjacency, nodes=edges.nodes, directed=directed)
     if found is not None:

@@ -279,10 +279,8 @@ class _Position(int):
 
 
 class _Positions(np.ndarray):
-    """Integers from `Graph.index` and `Graph.positions`, which are known to be positions, like their slices.
-
-    Results of arithmetic are plain arrays again.
-    """
+    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices, but not
+    results."""
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
         return np.asarray(array)[()]  # of results without axes the number, also before numpy 2

@@ -6,15 +6,14 @@ from array import array
 
 import numpy as np
 
-from graphrf._base.files.untrusted import short
+from graphrf._base.files.untrusted import short_bytes
 from graphrf.graph.geometry.faces import Faces
 
 
 def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
     """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises `ValueError`.
 
-    Corners are counted from 1 or, where they are negative, back from the last vertex above the face. Textures,
-    normals, materials, lines and groups are left aside. Cost: a few seconds for a million lines.
+    Corners below 0 count back from the last vertex above the face. Cost: a few seconds for a million lines.
     """
     coordinates, corners, starts, lines = array("d"), array("q"), array("q", [0]), array("q")
     for number, line in enumerate(content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1):
@@ -31,12 +30,12 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
             face = [int(cell.partition(b"/")[0]) for cell in cells[1:]]
         except (ValueError, IndexError):
             wanted = "a vertex has three numbers" if cells[0] == b"v" else "the corners of a face are integers"
-            raise ValueError(f"line {number}: {wanted}, got {short(_text(line))}") from None
+            raise ValueError(f"line {number}: {wanted}, got {short_bytes(line)}") from None
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
         if len(face) < 3 or min(face) < 0 or max(face) >= 2**62:
             raise ValueError(
                 f"line {number}: a face has three corners or more, counted from 1, or from -1 back from the last "
-                f"of the {known} vertices above it; got {short(_text(line))}"
+                f"of the {known} vertices above it; got {short_bytes(line)}"
             )
         corners.extend(face)
         starts.append(len(corners))
@@ -51,7 +50,3 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
             f"{len(vertices)} vertices"
         )
     return vertices, faces
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace")

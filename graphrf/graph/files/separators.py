@@ -1,7 +1,5 @@
-"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are tuples.
-
-The rules are in the docstring of `graphrf.load_graph`.
-"""
+"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are
+tuples."""
 
 from __future__ import annotations
 

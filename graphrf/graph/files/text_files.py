@@ -1,8 +1,6 @@
-"""Reading graphs from files: edge lists, GML and GraphML.
+"""Reading graphs from files: edge lists, GML and GraphML, as plain edges or networkx graphs.
 
-Readers return plain edges or networkx graphs; what the edges mean (weights, distances, directions)
-is decided in `graphrf.graph.loaders`. Files are bounded before they are parsed; nothing is unpickled; XML with a
-document type or entities is refused; what other libraries' readers raise becomes `ValueError`.
+Files are bounded before they are parsed, and what other libraries' readers raise becomes `ValueError`.
 """
 
 from __future__ import annotations
@@ -47,8 +45,8 @@ _LARGE, _SAMPLE = 2**21, 2**14
 class EdgeList:
     """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line.
 
-    `weight_title` is the title of the column of weights. Where none was asked for, `others` are the titles of the
-    columns beside the ends, with the cells of those that are called weights.
+    Where no column of weights was asked for, `others` are the titles of the columns beside the ends, with the
+    cells of those that are called weights.
     """
 
     src: np.ndarray
@@ -104,11 +102,8 @@ def read_edge_list(
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
-    Without `columns` they are the first two, and what is no such list is refused as far as it shows.
-
-    Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
-    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of
-    integers take about a fifth of the time.
+    Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of integers a fifth of the
+    time.
     """
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
@@ -153,10 +148,7 @@ class _Asked(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """The rows of an edge list: their cells in one list, their line numbers, and what the first line says.
-
-    `tuples` are the values of the cells that are tuples.
-    """
+    """The rows of an edge list (see `separators.Rows`), and what the first line says."""
 
     cells: list[str]
     numbers: list[int] | np.ndarray
@@ -187,8 +179,7 @@ def _table(path: Path, text: str, asked: _Asked) -> _Table:
 def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
     """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
 
-    The first rows show whether there are titles and which columns are the ends. Where all ends are integers, all
-    rows together would show the same.
+    The first rows show whether there are titles and which columns are the ends, as all rows together would.
     """
     if len(text) < _LARGE or '"' in text:
         return None
@@ -300,10 +291,8 @@ def _numbers(path: Path, cells: list[str], lines: list[int] | np.ndarray) -> np.
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file.
-
-    Nodes are named by their labels where every node has one and they differ, else by their ids.
-    """
+    """The networkx graph of a GML file, whose nodes are named by their labels where all differ, else by their
+    ids."""
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")

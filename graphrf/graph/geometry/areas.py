@@ -23,9 +23,8 @@ class Borders(NamedTuple):
 def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
     """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
 
-    Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If
-    it is 0, there are only those found exactly, and areas within others. An exact border no longer than `rounding`
-    is a corner.
+    Borders with coordinates in common are found exactly, if longer than `rounding`; others, and overlaps, within
+    the tolerance.
     """
     import shapely
 

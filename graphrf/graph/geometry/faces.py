@@ -77,10 +77,8 @@ def side_pairs(faces: Faces) -> np.ndarray:
 
 
 def halves_of_quads(triangles: np.ndarray) -> int:
-    """The number m of quadrilaterals that trimesh seems to have split.
-
-    It puts m triangles (a, b, c), and then m triangles (c, d, a), at the end.
-    """
+    """The number m of quadrilaterals that trimesh seems to have split, into m triangles (a, b, c) and m (c, d,
+    a)."""
     first, last = triangles[:, [2, 0]], triangles[:, [0, 2]]
     for place in np.flatnonzero((first[:-1] == last[-1]).all(axis=1))[::-1]:
         count = len(triangles) - 1 - int(place)

@@ -1,7 +1,6 @@
-"""Checks of arguments, used once at every public entry.
+"""Checks of arguments, used once at every public entry; messages name the argument and what was passed.
 
-Each checker takes the argument's name. Its message states what is required, what was passed and, where useful,
-a remedy. A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
+A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SMALLEST_SCALE = 1e-290
 class Graph:
     r"""A weighted graph, undirected unless `directed=True`; immutable once made.
 
-    Kernels, features and Gaussian processes need an undirected graph. Weights are similarities: larger is closer.
+    Weights are similarities: larger is closer. Kernels, features and Gaussian processes need an undirected graph.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Graph:
     Raises
     ------
     TypeError, ValueError
-        If the matrix is empty, not square, holds NaN, infinite or negative weights, or is asymmetric
-        without `directed=True`; if names repeat or their number is not N.
+        If the matrix is empty, not square, holds NaN, infinite or negative weights, or is asymmetric without
+        `directed=True`; if names repeat or their number is not N.
 
     Notes
     -----
@@ -68,8 +68,6 @@ class Graph:
     Graph(3 nodes, 2 edges, undirected, weighted)
     >>> graph.degrees
     array([1., 3., 2.])
-    >>> graph.index(["c", "a"])
-    array([2, 0])
     """
 
     # networkx calls the backend of this name with a Graph as it is (graphrf/pagerank/networkx_backend.py).
@@ -180,13 +178,13 @@ class Graph:
         return NodeNames(self._names, self.n_nodes)
 
     def index(self, names: Any, *, argument: str = "names") -> Any:
-        """Positions of nodes given by name.
+        """Positions of nodes given by name; without names, integers are positions.
 
         Parameters
         ----------
         names : a name, or several
             Several names in a list, an array, a Series, an index (of a MultiIndex, tuples) or the rows of a data
-            frame. Integers are names, too; where the nodes have none, they are positions.
+            frame.
         argument : str
             The name that error messages give to the argument.
 
@@ -291,8 +289,8 @@ class Graph:
     def walk_adjacency(self, laplacian: str = "normalized") -> sp.csr_array:
         r"""The weights that random walks for a kernel follow: row u is proportional to P(next | u).
 
-        For the normalized Laplacian this is A with a self-loop of weight 1 at every isolated node; for the
-        combinatorial one it is c W = A + diag(c - D), whose rows all sum to c = 2 max(D).
+        They are A with a self-loop of weight 1 at every isolated node, or c W = A + diag(c - D), c = 2 max(D),
+        combinatorial.
         """
         self.require_undirected("a kernel's walk matrix")
         scale = self.laplacian_scale(laplacian)
@@ -377,7 +375,7 @@ class Graph:
     def largest_component(self) -> Graph:
         """The graph on the largest (weakly) connected component; the first of several of that size.
 
-        The nodes keep their order and their names, or have their positions in this graph as names.
+        Nodes keep their order and their names, or have their positions in this graph as names.
         """
         labels = self.components()
         return self.subgraph(self.positions(np.flatnonzero(labels == np.bincount(labels).argmax())))

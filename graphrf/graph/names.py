@@ -312,11 +312,7 @@ def _is_one(nodes: Any) -> bool:
 
 
 def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray | list[Any]:
-    """Several nodes as an array of numbers or booleans, shape (n,), or else as a list of names.
-
-    A column (n, 1) is its entries, and rows of several cells are tuples; text, tuples, dates and other objects are
-    names as they are. Tuples of one entry stay tuples only if `tuples`.
-    """
+    """Nodes as a vector of numbers, or a list of names; with `tuples`, tuples of one element are names."""
     if isinstance(nodes, set | frozenset | dict | Iterator):
         raise checks.type_error(
             argument, f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its nodes"

@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from graphrf._base import checks, lazy
 from graphrf._base.files.untrusted import read_bytes, untrusted
 from graphrf._base.warn import warn
-from graphrf.graph.files.obj_files import read_obj
-from graphrf.graph.files.off_files import read_off
 from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.files.text_files import suffix
+from graphrf.graph.files.text_meshes import read_obj, read_off
 from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
 from graphrf.graph.geometry.joining import checked_tolerance, join_places
 

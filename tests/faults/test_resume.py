@@ -307,26 +307,23 @@ def test_a_file_that_cannot_grow_is_named_and_the_next_call_goes_on(sampler, fol
 
 
 _SCRIPT = """
-import signal
 import sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import graphrf as grf
 from graphrf.sampling import block_sizes
 from tests.distributed.helpers import Told
-from tests.faults.test_resume import GRAPH, ROWS, SAMPLERS
+from tests.faults.test_resume import GRAPH, ROWS, WALKS
 
 block_sizes._FEWEST_ROWS, block_sizes._SMALL_BYTES = ROWS, 1
-name, folder, told, pause, threads = sys.argv[1:]
-sampler = Told(SAMPLERS[name], told, float(pause))
-features = grf.sample_features(GRAPH, sampler, seed=3, path=folder, n_threads=int(threads))
-print("done", flush=True)
+folder, told, pause, threads = sys.argv[1:]
+sampler = Told(WALKS, told, float(pause))
+grf.sample_features(GRAPH, sampler, seed=3, path=folder, n_threads=int(threads))
 """
 
 
-def _begun(name, folder, telling, threads=1):
+def _begun(folder, telling, threads):
     """A process that samples into the folder, once it has begun to."""
     count = len(list(Path(telling.folder).iterdir()))
-    arguments = (name, folder, telling.folder, telling.pause, threads)
+    arguments = (folder, telling.folder, telling.pause, threads)
     process = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -347,7 +344,7 @@ def test_a_killed_process_loses_at_most_a_block(told, folder, kills):
     expected = grf.sample_features(GRAPH, WALKS, seed=3)
     done = 0
     for turn in range(kills):
-        process = _begun("RandomWalks", folder, telling, threads=1 + turn % 3)
+        process = _begun(folder, telling, 1 + turn % 3)
         time.sleep(random_state.uniform(0.0, 0.4))
         process.kill()
         _, err = process.communicate(timeout=60)

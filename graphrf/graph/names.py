@@ -312,7 +312,10 @@ def _is_one(nodes: Any) -> bool:
 
 
 def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray | list[Any]:
-    """Nodes as a vector of numbers, or a list of names; with `tuples`, tuples of one element are names."""
+    """Several nodes as an array of numbers or booleans, shape (n,), or else as a list of names.
+
+    Rows of several cells are tuples; tuples of one entry stay tuples only if `tuples`.
+    """
     if isinstance(nodes, set | frozenset | dict | Iterator):
         raise checks.type_error(
             argument, f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its nodes"

@@ -1,7 +1,4 @@
-"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again.
-
-A line on standard error announces the first compilation of a process.
-"""
+"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again."""
 
 from __future__ import annotations
 

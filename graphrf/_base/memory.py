@@ -42,10 +42,7 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
-    """Raise NoRoomError where `needed` bytes are not there, before any of them is taken.
-
-    `what` is the subject of the message ("a dense kernel matrix of 9 nodes"), `way_out` what to do instead.
-    """
+    """Raise NoRoomError where `needed` bytes are not there; `what` is the subject of the message."""
     if needed < _SMALL:
         return
     left = available_memory()

@@ -66,10 +66,8 @@ def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequenc
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:
-    """Places along edges, one a row: (edge, distance), (u, v, distance) or (u, v, key, distance).
-
-    Columns are found by their titles, and levels of an index count as columns where they are called so.
-    """
+    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[, key],
+    distance)."""
     table, titles = _with_index(table, None)
     words = [str(title) for title in titles]
     ends = ends_among(words)

@@ -89,10 +89,8 @@ def _named_version(path: Path) -> str | None:
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
-    """Remove the arrays of our versions, or of every one, but not those that the record names.
-
-    Where the record is not to be read, ours only: what it named may be all that is left of a graph.
-    """
+    """Remove the arrays of our versions, or of every one, but not those that the record names or, if damaged,
+    may."""
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):

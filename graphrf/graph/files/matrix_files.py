@@ -165,10 +165,8 @@ def _entries(
 
 
 def _is_plain(body: bytes) -> bool:
-    """True if all numbers are plain: digits, with at most a sign, a dot and an exponent in their places.
-
-    scipy reads a number as far as it is one, and ignores the rest of the line.
-    """
+    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest of the
+    line."""
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
     characters = np.frombuffer(body + b"\n", np.uint8)

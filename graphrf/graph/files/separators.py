@@ -30,10 +30,7 @@ _WAYS_OUT = (
 
 
 class Rows(NamedTuple):
-    """Cells row after row in one list, the numbers of their lines, and what parts them (None for white space).
-
-    `tuples` are the values of the cells that are tuples.
-    """
+    """Cells row after row in one list, the numbers of their lines, what parts them, and the values of tuples."""
 
     cells: list[str]
     numbers: list[int]

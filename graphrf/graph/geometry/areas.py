@@ -144,7 +144,7 @@ def _intervals(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The part of each segment within a radius of another, as distances along it; an end below 0 for no part.
 
-    The points within a radius of a segment are convex: they are the hull of two discs, and a box between them.
+    Near a segment is what is in the hull of two discs, and a box between them.
     """
     along, length = _directions(starts, ends)
     other_along, other_length = _directions(other_starts, other_ends)

@@ -55,10 +55,8 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2).
-
-    A side of three or more faces joins none of them: it belongs to no surface there (trimesh has it so too).
-    """
+    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or more joins
+    none."""
     sides, owner = faces.sides()
     real = sides[:, 0] != sides[:, 1]
     sides, owner = sides[real], owner[real]

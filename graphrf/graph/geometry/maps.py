@@ -24,10 +24,8 @@ _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges.
-
-    The largest part usually holds a share `together` of the nodes.
-    """
+    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges, or if
+    less than a share `together` of the nodes is in the largest part."""
 
     edges: EdgeList
     what: str

@@ -98,8 +98,7 @@ def blas_threads(number: int) -> AbstractContextManager[None]:
     """A context in which numpy's and scipy's BLAS uses the given number of threads.
 
     The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
-    the least number holds, and the last to leave restores what the first found; each restoring what it found would
-    leave a number that was not requested.
+    the least number holds, and the last to leave restores what the first found.
     """
     return _blas_limits.limit(number)
 

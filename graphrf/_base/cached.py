@@ -13,8 +13,7 @@ else:
     class cached_property(functools.cached_property):
         """The `functools.cached_property` of Python 3.12 and later, which takes no lock.
 
-        Older versions have one lock for all objects of a class: threads wait for each other's, and a child that is
-        forked in the meantime waits for ever. Two threads may compute the same value instead.
+        Older ones have one lock for all objects of a class, for which a forked child may wait for ever.
         """
 
         def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:

@@ -1,7 +1,6 @@
-"""Checks of arguments, used once at every public entry.
+"""Checks of arguments, used once at every public entry; messages name the argument and what was passed.
 
-Each checker takes the argument's name. Its message states what is required, what was passed and, where useful,
-a remedy. A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
+A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
 """
 
 from __future__ import annotations
@@ -39,10 +38,8 @@ def type_error(name: str, problem: str) -> TypeError:
 
 
 def without(argument: str, problem: str | Callable[[str, Any], str]) -> Callable[[_Function], _Function]:
-    """A decorator of functions that lack an argument which other libraries have: its TypeError names the way out.
-
-    `problem` is that text, or makes it from the name of the function and the value given.
-    """
+    """A decorator of functions that lack an argument which other libraries have: its TypeError has the
+    `problem`."""
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -163,10 +160,8 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def to_array_like(name: str, value: Any) -> Any:
-    """`value` as numpy can take it: tensors of torch on the host, without their gradients, and nothing masked.
-
-    Of a masked array numpy would forget the mask.
-    """
+    """`value` as numpy can take it: tensors of torch on the host; masked entries, which numpy would forget,
+    refused."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0

@@ -1,7 +1,4 @@
-"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again.
-
-A line on standard error announces the first compilation of a process.
-"""
+"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again."""
 
 from __future__ import annotations
 
@@ -17,11 +14,7 @@ from graphrf._base.warn import warn
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` whose functions run even if they cannot be cached.
-
-    numba's own raises where no folder can be written (containers, system services), where the disk is full, and in
-    every later process once a file of the cache is damaged.
-    """
+    """`numba.njit` whose functions run even if they cannot be cached, as in containers or on a full disk."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)

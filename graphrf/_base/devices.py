@@ -15,8 +15,8 @@ ENGINES = ("numba", "torch")
 def engine_device(engine: str | None, device: str | torch.device, purpose: str) -> torch.device | None:
     """The device for torch; None if numba is used, on the CPU. Torch is not imported to find out.
 
-    None for the engine stands for numba on the CPU, and for torch on any other device. `purpose` begins the
-    message of the ImportError where torch is missing: "PageRank by engine='torch'".
+    Without an engine it is numba on the CPU, and torch elsewhere. `purpose` begins the message where torch is
+    missing.
     """
     if engine is not None:
         checks.choice("engine", engine, ENGINES)
@@ -33,10 +33,8 @@ def engine_device(engine: str | None, device: str | torch.device, purpose: str) 
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """An available torch device that supports float64, with its number.
-
-    Raises ImportError if torch is missing, ValueError if there is no such device.
-    """
+    """An available torch device that supports float64, with its number; ImportError or ValueError if there is
+    none."""
     torch = lazy.need("torch", purpose)
     try:
         if not isinstance(device, (str, torch.device)):

@@ -9,11 +9,9 @@ from typing import Any
 
 
 class _ForkGuard(threading.local):
-    """Holds numba's lock, one for all compilations, while a process is forked.
+    """Holds numba's lock, one for all compilations, while a process is forked: a child would wait for it for ever.
 
-    A child of a fork in the middle of another thread's compilation would wait for that lock for ever. So it does
-    for the interpreter's lock of any module that another thread imports at that moment; there
-    is no hold on these: use graphrf once before processes are forked beside threads.
+    There is no hold on the interpreter's lock of a module that another thread imports at that moment.
     """
 
     held: Any = None

@@ -21,10 +21,8 @@ _LONGEST, _LONGEST_NAME = 600, 60
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], header: Sequence[str] = ()) -> str:
-    """A titled table, escaped: facts (label, value), without those whose value is None; or columns with a header.
-
-    Integers get separators of thousands, floats four digits; numbers that are names are passed as text.
-    """
+    """A titled table, escaped: facts (label, value), without those whose value is None; or columns with a
+    header."""
     if header:
         first, kept = "td", [tuple(row) for row in rows]
     else:

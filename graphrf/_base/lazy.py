@@ -44,15 +44,8 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
-    Parameters
-    ----------
-    package : str
-        Name of the package, its `__name__`.
-    homes : mapping of str to str
-        Module below the package -> the names that it defines, with spaces between them; a module without names
-        is public itself, and one behind a further dot lies beside the package.
-    extra : str, optional
-        The extra to name where several bring the library that is missing; the first of `EXTRAS` if None.
+    `homes` maps modules below the package to the names that they define, with spaces between; a module without
+    names is public itself. `extra` is the one to name where several bring a missing library.
     """
     home = {name: module for module, names in homes.items() for name in names.split() or [module]}
 

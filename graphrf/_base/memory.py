@@ -35,19 +35,14 @@ class NoRoomError(MemoryError):
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take of the machine, its control groups and its limits.
-
-    None if it is unknown.
-    """
+    """Bytes that this process can still take of the machine, its control groups and its limits; None if
+    unknown."""
     known = [size for size in (_machine(), address_space(), *_control_groups()) if size is not None]
     return min(known) if known else None
 
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
-    """Raise NoRoomError where `needed` bytes are not there, before any of them is taken.
-
-    `what` is the subject of the message ("a dense kernel matrix of 9 nodes"), `way_out` what to do instead.
-    """
+    """Raise NoRoomError where `needed` bytes are not there; `what` is the subject of the message."""
     if needed < _SMALL:
         return
     left = available_memory()
@@ -57,10 +52,7 @@ def require_memory(needed: float, what: str, way_out: str) -> None:
 
 
 def needs_memory(way_out: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a method so that an allocation that fails within it ends in a `NoRoomError` with the way out.
-
-    What takes much is asked for before, by `require_memory`; this is for the many small arrays beside it.
-    """
+    """Decorate a method so that an allocation that fails within it ends in a `NoRoomError` with the way out."""
 
     def decorated(method: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(method)
@@ -134,10 +126,8 @@ def _control_groups() -> Iterator[int | None]:
 
 
 def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
-    """Bytes left to a control group; None if it has no limit ("max") or cannot be read.
-
-    Its use includes the page cache, which is freed on demand.
-    """
+    """Bytes left to a control group, its page cache included; None if it has no limit ("max") or cannot be
+    read."""
     try:
         left = int((folder / limit).read_text()) - int((folder / used).read_text())
     except (OSError, ValueError):

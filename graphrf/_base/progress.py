@@ -18,8 +18,7 @@ def progress_bar(
 ) -> Any:
     """A bar of tqdm, to be used as a context; `shown` None shows it on a terminal only.
 
-    A bar of tqdm, even one that is disabled, takes a lock that forked processes share: one that is killed in it
-    stops all others, and one that is forked while a thread holds it waits for ever. So none is made unless shown.
+    Even a disabled bar of tqdm takes a lock that forked processes share, so none is made unless shown.
     """
     if not (sys.stderr.isatty() if shown is None else shown):
         return _NoBar()
@@ -69,9 +68,6 @@ class _NoBar(contextlib.nullcontext[Any]):
         self.n += n
 
     def refresh(self) -> None:
-        pass
-
-    def set_description(self, text: str) -> None:
         pass
 
     def set_postfix_str(self, text: str) -> None:

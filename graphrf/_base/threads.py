@@ -36,8 +36,7 @@ def startable(n_threads: int) -> int:
 def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int) -> Iterator[Result]:
     """Results of `function` over `tasks`, in order, computed on a pool of threads.
 
-    At most 2 `n_threads` tasks are in flight, so results waiting for their turn stay bounded, and an
-    interrupt or an error cancels tasks that have not started.
+    At most 2 `n_threads` tasks are in flight, and an interrupt or an error cancels those that have not started.
     """
     n_threads = startable(n_threads)
     if n_threads == 1 or len(tasks) <= 1:

@@ -9,12 +9,9 @@ import itertools
 import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    pass
 
 # Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
 MOST = 2**24
@@ -53,9 +50,8 @@ def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
 def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
     """The San Jose highway graph: sensors inserted into the roads that they lie on.
 
-    `inputs` are the files of MetricGraph's `examples/data.pems`: V.csv (junctions), E.csv (roads), PtE.csv
-    (road of each sensor and metres along the road's line), lines.shp (those lines, whose direction E.csv
-    does not always share), Y.csv (speeds) and graph_sensor_locations_bay.csv.
+    `inputs` are the files of MetricGraph's `examples/data.pems`; PtE.csv has the road of each sensor and metres
+    along its line in lines.shp, whose direction E.csv does not always share.
     """
     junctions, roads, places = (_rows(inputs[name]) for name in ("V.csv", "E.csv", "PtE.csv"))
     sensors = [line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()]

@@ -1,7 +1,6 @@
 """Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by SHA-256.
 
-A file is known by its path inside the data folder, such as `graphs/dolphins.gml`. The registry holds, for
-each, where it is published, how the stored bytes follow from the published ones, and their checksums.
+A file is known by its path inside the data folder, such as `graphs/dolphins.gml`.
 """
 
 from __future__ import annotations
@@ -66,9 +65,8 @@ def cache_folder() -> Path:
             raise ValueError(
                 f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
             )
-    if os.path.exists(folder) and not os.path.isdir(
-        folder
-    ):  # without permission to read, writing raises the error
+    # Without permission to read, writing raises the error.
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise ValueError(f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one")
     return folder
 
@@ -89,14 +87,8 @@ def _folder(variable: str) -> Path | None:
 def find(key: str) -> Path:
     """The checked file `key`: from `GRAPHRF_DATA_DIR`, else the cache, else fetched into the cache.
 
-    Raises
-    ------
-    ConnectionError
-        If the file is neither stored nor available from its publisher; the message states where to put it.
-    ValueError
-        If a file does not have its registered checksum, or `GRAPHRF_DATA_DIR` is no folder.
-    OSError
-        If a file in `GRAPHRF_DATA_DIR` cannot be read, or the cache cannot be written to.
+    ConnectionError, with the place to put it, if it is not to be had; ValueError for another checksum or if
+    `GRAPHRF_DATA_DIR` is no folder; OSError if it cannot be read or stored.
     """
     entry = registry()["files"][key]
     folder = _folder(DATA_VARIABLE)
@@ -164,10 +156,7 @@ def _inside(folder: Path, key: str) -> Path:
 
 
 def verify(path: Path, entry: Mapping[str, Any]) -> bool:
-    """True if a file exists; ValueError if its checksum is wrong. Read once per process while unchanged.
-
-    A file that is read after it was verified is verified again after that, so what was read is what was checked.
-    """
+    """True if a file exists; ValueError if its checksum is wrong. Read once per process while unchanged."""
     try:
         facts = path.stat()
         # A change brings a new time of the second kind even where the first one is set back.
@@ -318,10 +307,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
 
 def _answer(session: requests.Session, url: str) -> requests.Response:
-    """The response from an address, after redirects, with its content unread.
-
-    requests would read the whole content of a redirect, however long it is.
-    """
+    """The response from an address, after redirects, whose content requests would read, however long it is."""
     import requests
 
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]

@@ -1,9 +1,6 @@
 """Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always checked.
 
-Files are read from the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
-cache folder), and are else fetched from where they are published, at a fixed commit, and compared with the
-SHA-256 that is shipped with graphrf. No data set but the generated ones and those of networkx is part of
-graphrf; each has its own licence, on its card (`describe`).
+Each has its own licence, on its card (`describe`).
 """
 
 from __future__ import annotations
@@ -191,6 +188,9 @@ def catalog(kind: str | None = None) -> list[Entry]:
 def load(name: str) -> Dataset:
     """The data set called `name`, read from local files or fetched.
 
+    Files are looked for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
+    cache folder), and else fetched from where they are published, at a fixed commit; their SHA-256 is compared.
+
     Parameters
     ----------
     name : one of `names()`
@@ -204,12 +204,12 @@ def load(name: str) -> Dataset:
     ValueError
         If the data set does not exist, or the checksum of a file is wrong.
     ConnectionError
-        If a file is neither stored nor available; the message states where to put it. A download is given up
-        after 30 seconds without a byte, or when bytes of the file come after 10 minutes.
+        If a file is neither stored nor available; the message states where to put it. A download is given up after
+        30 seconds without a byte, or when bytes of the file come after 10 minutes.
     OSError
-        If a file cannot be read, or the cache cannot be written to: set `GRAPHRF_CACHE_DIR`.
+        If a file cannot be read, or the cache cannot be written to.
     ImportError
-        If the mesh of a file is asked for without trimesh: pip install 'graphrf[mesh]'.
+        If a mesh is asked for without trimesh: pip install 'graphrf[mesh]'.
 
     Notes
     -----
@@ -244,12 +244,9 @@ def path(name: str) -> Path:
     Raises
     ------
     ValueError
-        If there is no such data set or it has no file, being generated or part of networkx; if the file
-        does not have its checksum.
-    ConnectionError
-        If the file is neither here nor to be fetched.
-    OSError
-        If it cannot be read, or the cache cannot be written to.
+        If there is no such data set or it has no file, or the file does not have its checksum.
+    ConnectionError, OSError
+        As for `load`.
     """
     entry = _entry(name)
     if not entry["files"]:

@@ -19,19 +19,9 @@ _SHOWN = 2  # labels of each side in a message
 class Rows:
     """The rows of a call, one for each observation or query, and the labels that they have.
 
-    Attributes
-    ----------
-    n : int
-    labels : sequence or None
-        The index of the table that the rows come from.
-    numbered : bool
-        Whether these only number the rows (a RangeIndex of pandas), and so are labels of nothing.
-    keys : callable, returning a list of sequences
-        Other labels of the rows: the names of their nodes, and nodes as they were given.
-    positions : ndarray of int64, shape (n,), optional
-        Of their nodes, by which values in the order of all nodes are found.
-    n_nodes : int
-        Of the graph.
+    `labels` are the index of the table that the rows come from, which only numbers them if they are `numbered` (a
+    RangeIndex). `keys` makes other labels: the names of their nodes, and nodes as they were given. By `positions`,
+    of their nodes, values in the order of all `n_nodes` nodes are found.
     """
 
     n: int
@@ -49,10 +39,9 @@ class Rows:
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
         """The argument `name`, with an entry for each row in their order; what has no labels stays as it is.
 
-        Values are found by the index of the rows, by the names of nodes, or by nodes as they were given. Labels
-        that only number the values may also mean their order, which does not serve where the rows have labels.
-        Where two of these differ, or none serves, it is a ValueError; so it is with `all_of_them`, if there are
-        values for other rows.
+        Values are found by the index of the rows, by the names of nodes, by nodes as they were given, or, where
+        labels only number them, in their order. ValueError if two of these differ, or none serves; with
+        `all_of_them` also if there are values for other rows.
         """
         values = checks.to_array_like(name, as_pandas(values))
         labels, numbered = labels_of(values)
@@ -81,10 +70,9 @@ class Rows:
         return values.iloc[:, 0] if one else values
 
     def beside(self, values: Any) -> Rows:
-        """The rows, if they have no labels so far, with those that a further argument in their order has.
+        """The rows, with the labels of a further argument in their order if they have none so far.
 
-        Numbers of rows are kept. In the place of other labels, which need not be in the order of the rows, come
-        the names of nodes.
+        Numbers of rows are kept; in the place of other labels come the names of nodes.
         """
         labels, numbered = labels_of(as_pandas(values))
         if self.labels is not None or labels is None:
@@ -143,8 +131,7 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
 def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.ndarray, Any, Rows]:
     """Positions of the observed nodes, what was observed there, and the rows by which other arguments are aligned.
 
-    Without `y`, what `nodes` holds with its nodes: the keys of a dictionary, and the index of a Series or data
-    frame, are names.
+    Without `y`, `nodes` is a dictionary, Series or data frame, whose keys or index are names.
     """
     nodes = as_pandas(nodes)
     if y is not None:
@@ -171,8 +158,7 @@ def for_all_nodes(
 ) -> Any:
     """An argument with a value or row for every node of the graph, in the order of its nodes.
 
-    If other arguments are `labelled`, labels that only number the rows must be names of nodes. With `all_of_them`,
-    values for other nodes are a ValueError.
+    If other arguments are `labelled`, labels that only number the rows must be names of nodes.
     """
     if isinstance(values, str):
         return values

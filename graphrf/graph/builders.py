@@ -52,18 +52,17 @@ def from_edges(
     src, dst : array_like, shape (E,)
         The ends: integers are positions from 0, anything else that can be hashed is a name.
     weight : array_like of float, shape (E,), or False, optional
-        Weights. Without them the graph is unweighted: every joined pair has weight 1 however often it is
-        listed; False does the same without a warning. With them, parallel edges and both directions
-        are merged as in `load_graph`.
+        Weights, merged as in `load_graph`. Without them every joined pair has weight 1 however often it is listed;
+        False does the same without a warning.
     n_nodes : int, optional
         Number of nodes, where ends are positions. Default: the largest position plus 1.
     nodes : iterable of distinct names, optional
-        Names of all nodes in their order. Ends are then names from it; integer ends are positions unless
-        some name is an integer. Default: the names in `src` and `dst` in the order of first appearance.
+        Names of all nodes in their order. Integer ends are positions unless some name is an integer. Default: the
+        names in `src` and `dst` in the order of first appearance.
     directed : bool
         Whether an edge leads from `src` to `dst` only.
     weight_is : "similarity" or "distance"
-        Distances d become weights mean(d) / d; a distance of zero is refused.
+        Distances d > 0 become weights mean(d) / d.
 
     Returns
     -------
@@ -72,20 +71,19 @@ def from_edges(
     Raises
     ------
     TypeError, ValueError
-        If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative
-        or not a number (the message names the edge).
+        If lengths differ, an end is negative, too large or unknown, or a weight is NaN, infinite, negative or not
+        a number (the message names the edge).
 
     Warns
     -----
     UserWarning
         If positions without `n_nodes` make more than 1,000 nodes and 100 for every edge, as identifiers do, or are
-        all numbers from 1 to the largest, and not 0; if parallel edges of a directed graph without weights are
-        counted once.
+        all numbers from 1 to the largest, and not 0; if parallel edges of a directed graph count once.
 
     Notes
     -----
-    Cost: O(E) time and about 100 bytes per edge; 10 million edges between positions take a few seconds.
-    Names are found one by one, about a microsecond each.
+    Cost: O(E) time and about 100 bytes per edge; 10 million edges between positions take a few seconds, names
+    about a microsecond each.
 
     Examples
     --------
@@ -175,8 +173,8 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
     n_neighbors : int
         Number of neighbours k of a point, itself not counted, from 1 to N - 1.
     weights : "unit", "gaussian" or "inverse_length"
-        1, :math:`\exp(-d^2 / 2 s^2)` or mean(d) / d for distance d; in the last, a distance of zero counts
-        as the smallest positive one. Gaussian weights that underflow to zero are no edges.
+        1, :math:`\exp(-d^2 / 2 s^2)` or mean(d) / d for distance d; in the last, a distance of zero counts as the
+        smallest positive one. Gaussian weights that underflow to zero are no edges.
     lengthscale : float, optional
         s of the Gaussian weights. Default: the median distance over the edges (1 if it is zero).
 
@@ -191,10 +189,10 @@ def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthsc
 
     Notes
     -----
-    Cost: O(N k log N) in few dimensions by a k-d tree (Maneewongvatana and Mount 1999), up to O(N^2 d) in
-    more than about 20; memory O(N (k + d)). From 11 columns on, up to 30,000 points are all compared by matrix
-    products where scikit-learn is installed (10,000 points with 30 columns take 0.5 s in place of 3.5 s). Among
-    neighbours whose distances agree to 1e-7 the choice is fixed for either way.
+    Cost: O(N k log N) in few dimensions by a k-d tree (Maneewongvatana and Mount 1999), up to O(N^2 d) in more
+    than about 20; memory O(N (k + d)). From 11 columns on, up to 30,000 points are compared by matrix products
+    where scikit-learn is installed (10,000 points with 30 columns: 0.5 s in place of 3.5 s). Among neighbours
+    whose distances agree to 1e-7 the choice is fixed for either way.
 
     Examples
     --------
@@ -291,23 +289,20 @@ def from_mesh(
         the side (Pinkall and Polthier 1993), with negative ones set to zero and a warning; polygons are then split
         into triangles at their first corner.
     weld : bool
-        Whether vertices at the same place are one. Files split vertices along the seams of textures and sharp
-        creases, which cuts the surface into pieces.
+        Whether vertices at the same place are one: files split them along seams and creases, which cuts the
+        surface.
     tolerance : float, optional
         The distance within which places are the same, in the unit of the mesh. Default: 1e-4 of the median length
-        of sides; 0: coordinates must be equal. It is smaller near sides shorter than four times the tolerance, so
-        that no side vanishes.
+        of sides; 0: coordinates must be equal. It is smaller near sides shorter than four times the tolerance.
     memory_limit : int, optional
         Maximum number of bytes for reading a file. Default: the available memory.
 
     Returns
     -------
     Graph
-        On faces: F nodes in the order of the faces of the file or array, also where they have more than three
-        corners. A Trimesh, however, holds triangles only. On vertices: a node for every place, in the order of the
-        vertices; where vertices were welded, the name of a node is the number of the first vertex there, and
-        integers that are names of some nodes but positions of others are refused by arguments such as `nodes=`
-        (`graph.index` takes numbers of vertices, `graph.positions` positions).
+        On faces: F nodes in the order of the faces (a Trimesh holds triangles only). On vertices: a node for every
+        place, in the order of the vertices; where vertices were welded, its name is the number of the first vertex
+        there, for `Graph.index`.
 
     Raises
     ------
@@ -327,10 +322,8 @@ def from_mesh(
 
     Notes
     -----
-    Faces that repeat or have no area are legal. On faces, a repeated face and its copies have no neighbours, since
-    three or more faces share each of their sides: remove copies first, such as by
-    `mesh.update_faces(mesh.unique_faces())` of trimesh, and see `Graph.components`. In a graph on the vertices of
-    arrays (or of PLY, OFF and OBJ files), values at all vertices are taken to nodes by
+    Faces that repeat or have no area are legal; copies of a face have no neighbours, so remove them first
+    (`mesh.update_faces(mesh.unique_faces())` of trimesh). Values at all vertices are taken to nodes by
     `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
     `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`. Vertices of STL files have no numbers:
     pass their arrays. Cost: O(F log F).

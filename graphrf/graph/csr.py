@@ -19,10 +19,10 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def row_pieces(indptr: np.ndarray) -> Iterator[tuple[int, np.ndarray, slice]]:
-    """All entries in pieces of at most `_CHUNK` entries and rows.
+    """All entries in pieces of at most `_CHUNK` entries and rows: first row, entries of each row, and where they
+    are.
 
-    A piece is its first row, how many entries each of its rows has in it, and where its entries are. Each block of
-    rows has at least one piece, which may be without entries.
+    Each block of rows has at least one piece, which may be without entries.
     """
     for first in range(0, indptr.size - 1, _CHUNK):
         pointers = indptr[first : first + _CHUNK + 1].astype(np.int64)

@@ -29,7 +29,7 @@ _SMALLEST_SCALE = 1e-290
 class Graph:
     r"""A weighted graph, undirected unless `directed=True`; immutable once made.
 
-    Kernels, features and Gaussian processes need an undirected graph. Weights are similarities: larger is closer.
+    Weights are similarities: larger is closer. Kernels, features and Gaussian processes need an undirected graph.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Graph:
     Raises
     ------
     TypeError, ValueError
-        If the matrix is empty, not square, holds NaN, infinite or negative weights, or is asymmetric
-        without `directed=True`; if names repeat or their number is not N.
+        If the matrix is empty, not square, holds NaN, infinite or negative weights, or is asymmetric without
+        `directed=True`; if names repeat or their number is not N.
 
     Notes
     -----
@@ -68,8 +68,6 @@ class Graph:
     Graph(3 nodes, 2 edges, undirected, weighted)
     >>> graph.degrees
     array([1., 3., 2.])
-    >>> graph.index(["c", "a"])
-    array([2, 0])
     """
 
     # networkx calls the backend of this name with a Graph as it is (graphrf/pagerank/networkx_backend.py).
@@ -180,13 +178,13 @@ class Graph:
         return NodeNames(self._names, self.n_nodes)
 
     def index(self, names: Any, *, argument: str = "names") -> Any:
-        """Positions of nodes given by name.
+        """Positions of nodes given by name; without names, integers are positions.
 
         Parameters
         ----------
         names : a name, or several
             Several names in a list, an array, a Series, an index (of a MultiIndex, tuples) or the rows of a data
-            frame. Integers are names, too; where the nodes have none, they are positions.
+            frame.
         argument : str
             The name that error messages give to the argument.
 
@@ -211,11 +209,11 @@ class Graph:
     def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by name.
 
-        Arguments such as `nodes=` are read in the same way, except in graphs whose nodes are named by integers, or
-        by text such as "12": there, integers that may be names of some nodes and positions of others are refused.
-        Pass `graph.positions(integers)` for positions, such as results of `np.flatnonzero`, and
-        `graph.index(integers)` for names. The arrays that these return, and slices of them, are positions
-        everywhere; results of arithmetic, `np.unique` or `np.concatenate` are not known to be.
+        Arguments such as `nodes=` are read in the same way, except that integers, or text such as "12", that may
+        be positions of some nodes and names of others are refused there. Pass `graph.positions(integers)` for
+        positions, such as results of `np.flatnonzero`, and `graph.index(integers)` for names. The arrays that
+        these return, and slices of them, are positions everywhere; results of arithmetic, `np.unique` or
+        `np.concatenate` are not known to be.
 
         Parameters
         ----------
@@ -291,8 +289,8 @@ class Graph:
     def walk_adjacency(self, laplacian: str = "normalized") -> sp.csr_array:
         r"""The weights that random walks for a kernel follow: row u is proportional to P(next | u).
 
-        For the normalized Laplacian this is A with a self-loop of weight 1 at every isolated node; for the
-        combinatorial one it is c W = A + diag(c - D), whose rows all sum to c = 2 max(D).
+        They are A with a self-loop of weight 1 at every isolated node, or c W = A + diag(c - D), c = 2 max(D),
+        combinatorial.
         """
         self.require_undirected("a kernel's walk matrix")
         scale = self.laplacian_scale(laplacian)
@@ -377,7 +375,7 @@ class Graph:
     def largest_component(self) -> Graph:
         """The graph on the largest (weakly) connected component; the first of several of that size.
 
-        The nodes keep their order and their names, or have their positions in this graph as names.
+        Nodes keep their order and their names, or have their positions in this graph as names.
         """
         labels = self.components()
         return self.subgraph(self.positions(np.flatnonzero(labels == np.bincount(labels).argmax())))
@@ -397,7 +395,7 @@ class Graph:
     # -- on disk ---------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory without reading it.
+        """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory.
 
         The folder holds a record, `graph.json`, and beside it the CSR arrays, degrees and names. A full disk, or a
         process killed at any moment, leaves the old graph or the new one, and a reader gets one of them whole.
@@ -405,14 +403,13 @@ class Graph:
         Parameters
         ----------
         folder : path
-            A new or empty folder, or one with a graph, which is written over; graphs that were opened from it
-            keep their arrays.
+            A new or empty folder, or one with a graph, which is written over; opened graphs keep their arrays.
 
         Raises
         ------
         TypeError, ValueError
-            If the folder holds other files, or for nodes' names that are neither text, numbers other than NaN,
-            nor tuples of them.
+            If the folder holds other files, or nodes' names are not text, numbers other than NaN, or tuples of
+            them.
         BlockingIOError
             If another writer is at work in the folder, where the system has file locks (not Windows).
         OSError

@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.files.untrusted import listed, short
+from graphrf._base.files.untrusted import short
 from graphrf.graph import notices
 from graphrf.graph.builders import _exponent, from_edges
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import Attributes, OtherGraph, as_numbers, lengths_in_degrees
+from graphrf.graph.other_graphs import Attributes, OtherGraph, lengths_in_degrees, numbers_of_edges
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -36,12 +36,10 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     src, dst = _ends(graph, nodes, pairs)
     values, name = None, weights.name
     if name is not None:
-        held = [value for _, _, value in graph.edges(data=name, default=None)]
-        numbers = as_numbers(held, pairs, name, graph)
+        numbers = numbers_of_edges(graph, name)
         values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
-    remarks = [notices.of_distances(name, weights.stated), lengths_in_degrees(graph, name, values)]
-    if weights.given is None:
-        remarks.append(notices.of_unused_weight(Attributes(graph)))
+    distances, unused = notices.of_weights(name, Attributes(graph), weights)
+    remarks = [distances, lengths_in_degrees(graph, name, values), unused]
     if graph.is_multigraph() and (keep or not streets):
         arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
         remarks += _of_parallel_roads(arcs, len(pairs), weights, directed is None and graph.is_directed())
@@ -68,22 +66,14 @@ def from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Gr
     """The graph of igraph, rustworkx, networkit or DGL."""
     weights.check()
     keep = graph.directed if directed is None else directed
-    values, name = None, weights.name
-    if name is not None:
-        if name not in graph.attributes:
-            raise checks.value_error(
-                "weight",
-                f"must be an attribute of the edges ({listed(graph.attributes) or 'there is none'}), got {name!r}",
-            )
-        values = checked_weights(
-            graph.attributes[str(name)], len(graph.src), weights.kind, lambda edge: f"edge {edge}"
-        )
+    values: Any = graph.values(weights.name)
+    if values is not None:
+        values = checked_weights(values, len(graph.src), weights.kind, lambda edge: f"edge {edge}")
     adjacency = merged_adjacency(
         graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
     )
-    remarks = [notices.of_distances(name, weights.stated)]
+    remarks = notices.of_weights(weights.name, graph.attributes, weights)
     if weights.given is None:
-        remarks.append(notices.of_unused_weight(graph.attributes))
         repeated = len(graph.src) - adjacency.nnz if keep and graph.directed else 0
         remarks.append(notices.of_parallel_edges(repeated, len(graph.src)))
     notices.warn_together(remarks)
@@ -123,11 +113,9 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     weights.check()
     src, dst = edge_index
     n_nodes = getattr(data, "num_nodes", None)
-    remarks = [notices.of_distances(weights.name, weights.stated)]
     held = getattr(data, "edge_weight", None)
-    if weights.given is None and held is not None:
-        remarks.append(notices.of_unused_weight({"edge_weight": host_array(held).ravel()}))
-    notices.warn_together(remarks)
+    attributes = {} if held is None else {"edge_weight": host_array(held).ravel()}
+    notices.warn_together(notices.of_weights(weights.name, attributes, weights))
     if directed is None:
         both = from_edges(
             src, dst, False if values is None else values, n_nodes=n_nodes, directed=True, weight_is=weights.kind

@@ -17,7 +17,7 @@ from graphrf.graph.edges import Weights, checked_weights
 from graphrf.graph.files.text_files import EdgeList
 from graphrf.graph.geometry import maps
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import Attributes, as_numbers, lengths_in_degrees, other_graph
+from graphrf.graph.other_graphs import Attributes, lengths_in_degrees, numbers_of_edges, other_graph
 
 
 class _Ends(NamedTuple):
@@ -29,6 +29,11 @@ class _Ends(NamedTuple):
     values: Any  # of the attribute of the weights, (E,); None without
     attributes: Mapping[str, Iterable[Any]]
     remark: str = ""
+
+    @classmethod
+    def of(cls, src: np.ndarray, dst: np.ndarray, *of_edges: Any) -> _Ends:
+        """Edges of two ends each, with what follows in the fields."""
+        return cls(np.tile(np.arange(len(src)), 2), np.concatenate([src, dst]), *of_edges)
 
 
 def line_graph(
@@ -60,18 +65,8 @@ def line_graph(
             f"networkx, igraph, rustworkx, networkit or DGL, got {checks.describe(source)}; graph.to_networkx() "
             "makes one of a Graph",
         )
-    values, name = None, weights.name
-    if name is not None:
-        if name not in other.attributes:
-            raise checks.value_error(
-                "weight", f"must be an attribute of the edges ({listed(other.attributes)}), got {name!r}"
-            )
-        values = other.attributes[str(name)]
-    edges = np.tile(np.arange(len(other.src)), 2)
-    ends = np.concatenate([other.src, other.dst])
-    return _joined(
-        _Ends(edges, ends, range(len(other.src)), values, other.attributes), weights, lambda edge: f"edge {edge}"
-    )
+    of_edges = range(len(other.src)), other.values(weights.name), other.attributes
+    return _joined(_Ends.of(other.src, other.dst, *of_edges), weights, lambda edge: f"edge {edge}")
 
 
 def _require_ends(table: Any, columns: Any) -> None:
@@ -88,14 +83,8 @@ def _require_ends(table: Any, columns: Any) -> None:
 
 def of_edge_list(place: str, edges: EdgeList, weights: Weights, names: Sequence[Hashable] | None) -> Graph:
     """The graph of the edges of a list, named by their positions if not by `names`."""
-    n = len(edges.src)
-    ends = _Ends(
-        np.tile(np.arange(n), 2),
-        np.concatenate([edges.src, edges.dst]),
-        range(n) if names is None else names,
-        edges.weight,
-        edges.others,
-    )
+    named = range(len(edges.src)) if names is None else names
+    ends = _Ends.of(edges.src, edges.dst, named, edges.weight, edges.others)
     return _joined(ends, weights, lambda edge: f"{place} {edges.lines[edge]}")
 
 
@@ -104,18 +93,11 @@ def _of_networkx(graph: Any, weights: Weights) -> Graph:
     if not names:
         raise checks.value_error("source", "must have at least one edge, got a networkx graph without one")
     positions = {node: position for position, node in enumerate(graph)}
-    values = None
-    if weights.name is not None:
-        held = [value for *_, value in graph.edges(data=weights.name, default=None)]
-        values = as_numbers(held, [name[:2] for name in names], weights.name, graph)
-    ends = np.array([positions[name[end]] for end in (0, 1) for name in names])
-    edges = np.tile(np.arange(len(names)), 2)
+    values = None if weights.name is None else numbers_of_edges(graph, weights.name)
+    src, dst = (np.array([positions[name[end]] for name in names]) for end in (0, 1))
     remark = lengths_in_degrees(graph, weights.name, values)
-    return _joined(
-        _Ends(edges, ends, names, values, Attributes(graph), remark),
-        weights,
-        lambda edge: f"edge {short(names[edge])}",
-    )
+    ends = _Ends.of(src, dst, names, values, Attributes(graph), remark)
+    return _joined(ends, weights, lambda edge: f"edge {short(names[edge])}")
 
 
 def _rows(frame: Any) -> Sequence[Hashable]:
@@ -139,9 +121,8 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     values = None
     if ends.values is not None:
         values = checked_weights(ends.values, n, weights.kind, place)
-    remarks = [notices.of_distances(weights.name, weights.stated), ends.remark]
-    if weights.given is None:
-        remarks.append(notices.of_unused_weight(ends.attributes))
+    distances, unused = notices.of_weights(weights.name, ends.attributes, weights)
+    remarks = [distances, ends.remark, unused]
     incidence = sp.csr_array((np.ones(ends.edge.size), (ends.edge, ends.junction)))
     incidence.sum_duplicates()
     degrees = np.bincount(incidence.indices).astype(np.float64)

@@ -279,10 +279,8 @@ class _Position(int):
 
 
 class _Positions(np.ndarray):
-    """Integers from `Graph.index` and `Graph.positions`, which are known to be positions, like their slices.
-
-    Results of arithmetic are plain arrays again.
-    """
+    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices, but not
+    results."""
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
         return np.asarray(array)[()]  # of results without axes the number, also before numpy 2
@@ -316,8 +314,7 @@ def _is_one(nodes: Any) -> bool:
 def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray | list[Any]:
     """Several nodes as an array of numbers or booleans, shape (n,), or else as a list of names.
 
-    A column (n, 1) is its entries, and rows of several cells are tuples; text, tuples, dates and other objects are
-    names as they are. Tuples of one entry stay tuples only if `tuples`.
+    Rows of several cells are tuples; tuples of one entry stay tuples only if `tuples`.
     """
     if isinstance(nodes, set | frozenset | dict | Iterator):
         raise checks.type_error(

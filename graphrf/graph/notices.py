@@ -10,6 +10,7 @@ import numpy as np
 
 from graphrf._base.files.untrusted import listed, short
 from graphrf._base.warn import warn
+from graphrf.graph.edges import Weights
 
 # What networkx, tables and PyG call the weights of edges. Lengths and times are none: road graphs always have
 # them, and hops are what is often wanted there.
@@ -21,8 +22,6 @@ _DISTANCES = frozenset(
 # A graph of positions may have so many nodes, and so many for each edge, before they look like identifiers.
 _FEW_NODES = 1000
 _NODES_PER_EDGE = 100
-# Roads are as long as straight lines but for this factor.
-_STRAIGHT = 3.0
 
 
 def warn_together(notices: Iterable[str]) -> None:
@@ -32,11 +31,13 @@ def warn_together(notices: Iterable[str]) -> None:
         warn(text)
 
 
-def of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
-    """Warning if edges have a weight among their attributes, given by name with their values, that is not used.
+def of_weights(name: Any, attributes: Mapping[str, Iterable[Any]], weights: Weights) -> list[str]:
+    """Warnings about weights, of the attribute or column `name`, and about those among the attributes of edges."""
+    return [_of_distances(name, weights.stated), _of_unused_weight(attributes) if weights.given is None else ""]
 
-    There is none for weights that are all 1, since then nothing is lost.
-    """
+
+def _of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
+    """Warning if edges have a weight among their attributes that is not used, unless all are 1."""
     for name, values in attributes.items():
         if is_weight(name) and not all(_is_one(value) for value in values):
             return (
@@ -58,7 +59,7 @@ def _is_one(value: Any) -> bool:
         return False
 
 
-def of_distances(name: Any, weight_is: str | None) -> str:
+def _of_distances(name: Any, weight_is: str | None) -> str:
     """Warning about an attribute or column whose name suggests distances, unless `weight_is` is given."""
     if weight_is is not None or not isinstance(name, str) or not sounds_like_distance(name):
         return ""
@@ -86,19 +87,10 @@ def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
 
 
 def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0) -> str:
-    """Warning about a graph of which many nodes have no edge, or that falls into many parts.
+    """Warning about a graph of which many nodes, called `what`, have no edge, or that falls into many parts.
 
-    Parameters
-    ----------
-    what : str
-        What the nodes are called, such as "areas".
-    graph : Graph
-    way_out : str
-        What to do.
-    alone : float
-        The share of nodes that may have no edge (self-loops aside).
-    together : float
-        The share of nodes that the largest part should have at least.
+    There is none if at most a share `alone` of the nodes has no edge (self-loops aside), and the largest part has
+    at least a share `together`. `way_out` says what to do.
     """
     n, loops = graph.n_nodes, graph.adjacency.diagonal() != 0
     entries = np.diff(graph.adjacency.indptr)

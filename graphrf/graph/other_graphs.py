@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import host_array
 from graphrf.graph.notices import look_like_degrees
@@ -24,6 +25,13 @@ class OtherGraph(NamedTuple):
     directed: bool
     nodes: Sequence[Hashable] | None
     attributes: Mapping[str, Sequence[Any]]
+
+    def values(self, name: str | int | None) -> Sequence[Any] | None:
+        """The values of an attribute; None without a name."""
+        if name is not None and name not in self.attributes:
+            have = listed(self.attributes) or "there is none"
+            raise checks.value_error("weight", f"must be an attribute of the edges ({have}), got {name!r}")
+        return None if name is None else self.attributes[str(name)]
 
 
 def other_graph(source: Any) -> OtherGraph | None:
@@ -61,10 +69,11 @@ def _attributes(held: list[Any]) -> dict[str, list[Any]]:
 
 
 def other_matrix(source: Any) -> tuple[Any, bool | None, Sequence[Hashable] | None] | None:
-    """The adjacency matrix of a graph stored as one, whether it is directed (None if unknown), and its nodes.
+    """The adjacency matrix of a graph stored as one, whether it is directed (None if unknown), and its nodes; or
+    None.
 
-    None for anything else. Recognised are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network
-    (`adjacency`) and torch_sparse.
+    Recognised are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network (`adjacency`) and
+    torch_sparse.
     """
     if _has(source, "detach", "layout"):
         if "sparse" not in str(source.layout):
@@ -102,7 +111,10 @@ class Attributes(Mapping[str, Iterable[Any]]):
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._names = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+
+    @cached_property
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(name for _, _, data in self._graph.edges(data=True) for name in data)
 
     def __getitem__(self, name: str) -> Iterable[Any]:
         return (value for _, _, value in self._graph.edges(data=name))
@@ -114,12 +126,11 @@ class Attributes(Mapping[str, Iterable[Any]]):
         return len(self._names)
 
 
-def as_numbers(
-    values: list[Any], pairs: list[tuple[Any, Any]], weight: str | int, graph: Any, argument: str = "weight"
-) -> list[float]:
-    """Attributes of edges as floats; OSMnx's GraphML files hold numbers as text."""
+def numbers_of_edges(graph: Any, weight: str | int, argument: str = "weight") -> list[float]:
+    """An attribute of the edges of a networkx graph as floats; OSMnx's GraphML files hold numbers as text."""
     numbers = []
-    for value, pair in zip(values, pairs, strict=True):
+    for *ends, value in graph.edges(data=weight, default=None):
+        pair = tuple(ends)
         if value is None:
             raise checks.value_error(
                 argument,
@@ -151,8 +162,7 @@ class Streets(NamedTuple):
 def streets_of(graph: Any, attribute: str) -> Streets:
     """The streets of a networkx graph; of a directed one, an edge and its reverse of the same length are one."""
     names = [(*name, 0)[:3] for name in graph.edges]
-    held = [value for *_, value in graph.edges(data=attribute, default=None)]
-    numbers = as_numbers(held, [name[:2] for name in names], attribute, graph, "length")
+    numbers = numbers_of_edges(graph, attribute, "length")
     nodes = [node for node, degree in graph.degree() if degree]
     positions = {node: position for position, node in enumerate(nodes)}
     ends: list[tuple[int, int]] = []
@@ -175,11 +185,7 @@ def streets_of(graph: Any, attribute: str) -> Streets:
 
 
 def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> str:
-    """Warning about lengths of the edges of a networkx graph that are in degrees; empty if they are not.
-
-    They are if the coordinates are, and hardly any edge is shorter, nor most much longer, than the line between
-    its ends.
-    """
+    """Warning about lengths of the edges of a networkx graph that seem to be in degrees, as straight lines are."""
     known = in_degrees(graph.graph.get("crs"))
     if values is None or known is False:
         return ""

@@ -42,10 +42,7 @@ def _is_view(source: Any) -> bool:
 
 
 def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None) -> EdgeList:
-    """The edges of a dictionary from each node to its neighbours, which may have numbers or attributes.
-
-    Its keys are the first nodes, in their order, also those without neighbours.
-    """
+    """The edges of a dictionary from each node to its neighbours; its keys are the first nodes, in their order."""
     if not source:
         raise checks.value_error("source", "must have at least one node, got an empty dictionary")
     ends: list[Any] = []

@@ -29,10 +29,9 @@ def names_ends(table: Any) -> bool:
 
 
 def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weight: str | int | None) -> EdgeList:
-    """The edges of a data frame, one a row.
+    """The edges of a data frame, one a row; integers are names of nodes.
 
-    Integers are the names of nodes, as those in a csv file are, and neither positions nor weights. Levels of an
-    index of pandas count as columns where they are asked for by name, or called source and target.
+    Levels of an index of pandas count as columns where they are asked for by name, or called source and target.
     """
     table, titles = _with_index(table, columns)
     meant = columns is not None or names_ends(table)
@@ -67,10 +66,8 @@ def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequenc
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:
-    """Places along edges, one a row: (edge, distance), (u, v, distance) or (u, v, key, distance).
-
-    Columns are found by their titles, and levels of an index count as columns where they are called so.
-    """
+    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[, key],
+    distance)."""
     table, titles = _with_index(table, None)
     words = [str(title) for title in titles]
     ends = ends_among(words)
@@ -142,10 +139,8 @@ def frame_of(
 
 
 def index_of(names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None) -> Any:
-    """An index of pandas with the titles of its levels; names that are tuples of one length are a MultiIndex.
-
-    `usual` is the title of a single level without one.
-    """
+    """An index of pandas with the titles of its levels (`usual` for one level without); tuples are a
+    MultiIndex."""
     try:
         import pandas
     except ModuleNotFoundError as error:

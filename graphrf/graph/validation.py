@@ -11,6 +11,8 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.graph.csr import index_dtype
 
+_OTHER_SOURCES = "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+
 
 def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     """A private, read-only, canonical CSR copy of a legal adjacency matrix."""
@@ -24,15 +26,11 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             raise checks.value_error("adjacency", f"must be a square matrix: {error}") from None
     if matrix.dtype.kind not in "biuf":
         raise checks.type_error(
-            "adjacency",
-            f"must be a numeric matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
+            "adjacency", f"must be a numeric matrix, got {checks.describe(matrix)}; {_OTHER_SOURCES}"
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise checks.value_error(
-            "adjacency",
-            f"must be a square matrix, got {checks.describe(matrix)}; "
-            "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists",
+            "adjacency", f"must be a square matrix, got {checks.describe(matrix)}; {_OTHER_SOURCES}"
         )
     n_nodes = matrix.shape[0]
     if n_nodes == 0:
@@ -61,16 +59,13 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
 
 def _check_weights(csr: sp.csr_array) -> None:
     """Refuse weights that are NaN, infinite or negative."""
-    for problem, bad in (
-        ("NaN", np.isnan(csr.data)),
-        ("infinite", np.isinf(csr.data)),
-        ("negative", csr.data < 0),
+    for problem, bad, way_out in (
+        ("NaN", np.isnan(csr.data), "drop or fill them first"),
+        ("infinite", np.isinf(csr.data), "drop or fill them first"),
+        ("negative", csr.data < 0, "weights are similarities, at least 0"),
     ):
         if bad.any():
             row, column = _place(csr, int(np.flatnonzero(bad)[0]))
-            way_out = (
-                "weights are similarities, at least 0" if problem == "negative" else "drop or fill them first"
-            )
             raise checks.value_error(
                 "adjacency",
                 f"must hold finite weights of at least 0, got {int(bad.sum())} {problem} "

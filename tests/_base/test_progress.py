@@ -49,7 +49,6 @@ def test_a_bar_that_is_not_shown_counts_all_the_same():
     with progress_bar("steps", False, total=3) as bar:
         bar.update()
         bar.update(2)
-        bar.set_description("more")
         bar.set_postfix_str("words")
         bar.refresh()
         assert bar.n == 3

@@ -17,7 +17,8 @@ FILES, SETS = REGISTRY["files"], REGISTRY["datasets"]
 # A path that means the same on every system, without a way out of the folder and without hidden names.
 PATH = re.compile(r"(?:\w[\w.+-]*/)*\w[\w.+-]*", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}")
-URL = re.compile(r"https://[\w.-]+/[\w./%~+-]+", re.ASCII)
+# Of a fixed commit.
+URL = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./%~+-]+", re.ASCII)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -80,6 +81,7 @@ def test_files_have_what_their_way_of_storing_needs(key):
     # What is only made into other files may lack a checksum; the files that are made have theirs.
     raw = entry["stored"] == "identity" and "sha256" not in entry
     known = set() if raw else {"sha256", "size"}
+    assert ("content_sha256" in entry) == key.endswith(".gz")
     assert set(entry) == {"licence", "stored"} | NEEDS[entry["stored"]] | known
     assert not raw or any(key in other.get("inputs", ()) for other in FILES.values())
     assert all(FILES[other]["stored"] == "identity" for other in entry.get("inputs", ()))

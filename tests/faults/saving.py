@@ -10,7 +10,6 @@ next save.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import hashlib
 import io
 import itertools
@@ -20,16 +19,15 @@ import random
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import graphrf as grf
+from tests.support.publisher import Publisher, sends
 
 
 class Writer(NamedTuple):
@@ -85,29 +83,10 @@ def data_set() -> Writer:
 
     content = bytes(range(256)) * 1000
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-        def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # the reader was killed
-                super().handle()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    publisher = Publisher()
+    publisher.answers["/"] = sends(content)
     digest = hashlib.sha256(content).hexdigest()
-    entry = {
-        "sha256": digest,
-        "licence": "-",
-        "stored": "identity",
-        "url": f"http://127.0.0.1:{server.server_port}/",
-    }
+    entry = {"sha256": digest, "licence": "-", "stored": "identity", "url": f"{publisher.url}/"}
 
     def save(which: int, path: Path) -> None:
         files._verified.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
@@ -12,64 +11,21 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from graphrf.datasets import files as data_files
 from tests.support.bounds import within
+from tests.support.publisher import Publisher, sends
 
 CONTENT = bytes(range(256)) * 40
 TABLE = b"id,name,type\n" + b"1,a,b\n" * 50
 SMALL_MOST = 200_000
-
-
-class Publisher:
-    """A local server that answers each path as a function says, given the handler of the request."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.asked: Counter[str] = Counter()
-        self.stopped = threading.Event()
-        publisher = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                publisher.asked[self.path] += 1
-                self.close_connection = True
-                with contextlib.suppress(ConnectionError):  # the reader has gone
-                    publisher.answers[self.path](self)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    def stop(self) -> None:
-        self.stopped.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-def sends(content: bytes, *headers: tuple[str, str], code: int = 200, length: int | None = None) -> Callable:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(code)
-        for header in (("Content-Length", str(len(content) if length is None else length)), *headers):
-            request.send_header(*header)
-        request.end_headers()
-        request.wfile.write(content)
-
-    return answer
 
 
 @pytest.fixture

@@ -307,26 +307,23 @@ def test_a_file_that_cannot_grow_is_named_and_the_next_call_goes_on(sampler, fol
 
 
 _SCRIPT = """
-import signal
 import sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import graphrf as grf
 from graphrf.sampling import block_sizes
 from tests.distributed.helpers import Told
-from tests.faults.test_resume import GRAPH, ROWS, SAMPLERS
+from tests.faults.test_resume import GRAPH, ROWS, WALKS
 
 block_sizes._FEWEST_ROWS, block_sizes._SMALL_BYTES = ROWS, 1
-name, folder, told, pause, threads = sys.argv[1:]
-sampler = Told(SAMPLERS[name], told, float(pause))
-features = grf.sample_features(GRAPH, sampler, seed=3, path=folder, n_threads=int(threads))
-print("done", flush=True)
+folder, told, pause, threads = sys.argv[1:]
+sampler = Told(WALKS, told, float(pause))
+grf.sample_features(GRAPH, sampler, seed=3, path=folder, n_threads=int(threads))
 """
 
 
-def _begun(name, folder, telling, threads=1):
+def _begun(folder, telling, threads):
     """A process that samples into the folder, once it has begun to."""
     count = len(list(Path(telling.folder).iterdir()))
-    arguments = (name, folder, telling.folder, telling.pause, threads)
+    arguments = (folder, telling.folder, telling.pause, threads)
     process = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -347,7 +344,7 @@ def test_a_killed_process_loses_at_most_a_block(told, folder, kills):
     expected = grf.sample_features(GRAPH, WALKS, seed=3)
     done = 0
     for turn in range(kills):
-        process = _begun("RandomWalks", folder, telling, threads=1 + turn % 3)
+        process = _begun(folder, telling, 1 + turn % 3)
         time.sleep(random_state.uniform(0.0, 0.4))
         process.kill()
         _, err = process.communicate(timeout=60)
@@ -363,24 +360,6 @@ def test_a_killed_process_loses_at_most_a_block(told, folder, kills):
     calls = kills + 1
     assert GRAPH.n_nodes <= _drawn(telling) <= GRAPH.n_nodes + calls * FEW + kills * ROWS
     assert not list(folder.glob(".rows-*")) or done == N_BLOCKS
-
-
-@needs_linux
-@pytest.mark.full
-def test_an_interrupt_leaves_whole_blocks(told, folder):
-    telling = told(WALKS, 0.05)
-    process = _begun("RandomWalks", folder, telling, threads=2)
-    limit = time.monotonic() + 60
-    while not list(folder.glob("rows-*")) and time.monotonic() < limit:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert b"KeyboardInterrupt" in err
-    assert process.returncode != 0
-    assert 1 <= _whole_blocks(folder) < N_BLOCKS
-    assert not list(folder.glob(".*"))
-    require_same(grf.sample_features(GRAPH, telling, path=folder), grf.sample_features(GRAPH, WALKS, seed=3))
-    assert _drawn(telling) <= GRAPH.n_nodes + 2 * FEW + ROWS
 
 
 def test_threads_that_sample_into_one_folder_at_once_get_the_same(sampler, folder):

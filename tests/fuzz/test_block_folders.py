@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import random
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 import graphrf as grf
 from graphrf.features.files import fits
 from graphrf.features.folder import FeatureFolder, read_folder
-from tests.fuzz.test_records import _archive
+from tests.fuzz.damage import Corpus, archive_of, record_and_arrays, write_folder
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 from tests.support.same_features import parts
@@ -34,17 +32,10 @@ SAMPLERS = (
 )
 
 
-class _Folders(list):
-    """Good folders; a name of its own, because hypothesis writes down what tests are called with."""
-
-    def __repr__(self) -> str:
-        return f"{len(self)} folders"
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Folders of three blocks, with what is in their files, and their features."""
-    found = _Folders()
+    found = Corpus()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("graphrf.sampling.to_folder.file_rows", lambda *_: 3)
         for number, sampler in enumerate(SAMPLERS):
@@ -56,14 +47,6 @@ def folders(tmp_path_factory):
                 assert sum(name.startswith("rows-") for name in files) == 3
                 found.append((folder, files, parts(features)))
     return found
-
-
-def _written(folder: Path, files: dict[str, bytes]) -> None:
-    """Have these files, and no others, in the folder."""
-    for file in folder.iterdir():
-        shutil.rmtree(file) if file.is_dir() else file.unlink()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
 
 
 def _require_refused_or_sound(folder: Path) -> tuple | None:
@@ -97,7 +80,7 @@ def test_changed_bytes_are_refused_or_change_nothing(folders, seed):
         changed[rng.choice(list(files))] = files[name]  # a file in the place of another one
     else:
         changed[name] = mutated_bytes(files[name], rng)
-    _written(folder, changed)
+    write_folder(folder, changed)
     found = _require_refused_or_sound(folder)
     if found is not None:
         for key, value in parts(grf.features.Features(*found)).items():
@@ -124,24 +107,16 @@ def test_other_contents_with_good_keys_and_checksums_are_refused_or_sound(folder
     for name, content in files.items():
         if name.endswith(".npz"):
             new = name.replace(old[:16], key[:16])
-            facts, arrays = _content(content)
+            facts, arrays = record_and_arrays(content)
             facts["key"] = key
             if name == harmed:
                 if rng.random() < 0.7:
                     arrays = mutated_arrays(arrays, rng)
                 if rng.random() < 0.3:
                     facts = mutated_json(facts, rng)
-            changed[new] = _archive(json_text(facts), arrays, rng.random() < 0.05)
-    _written(folder, changed)
+            changed[new] = archive_of(json_text(facts), arrays, rng.random() < 0.05)
+    write_folder(folder, changed)
     _require_refused_or_sound(folder)
-
-
-def _content(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
-    with np.load(io.BytesIO(data)) as archive:
-        arrays = dict(archive)
-    record = json.loads(arrays.pop("record").tobytes())
-    del record["arrays"]  # which would refuse most of the harm to arrays at once
-    return record, arrays
 
 
 def test_a_folder_of_no_nodes_is_refused_by_name(tmp_path):

@@ -7,7 +7,6 @@ import importlib.util
 import io
 import random
 import sys
-import tempfile
 import zipfile
 import zlib
 from functools import cache
@@ -25,6 +24,7 @@ from graphrf._base import memory
 from graphrf.graph.builders import from_mesh
 from graphrf.graph.graph import Graph
 from graphrf.graph.loaders import load_graph
+from tests.fuzz.damage import mutated, npy, read
 from tests.support.bounds import within
 
 pytestmark = [
@@ -33,32 +33,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"),
 ]
 
-PIECES = (
-    *(
-        b"0",
-        b"-1",
-        b"2147483648",
-        b"4294967296",
-        b"9" * 40,
-        b"1e999",
-        b"1e308",
-        b"5e-324",
-        b"nan",
-        b"-inf",
-        b"0x10",
-    ),
+# What numbers are replaced by, and what is put between.
+NUMBERS = [*b"0 -1 2147483648 4294967296 1e999 1e308 5e-324 nan -inf 0x10".split(), b"9" * 40]
+PIECES = [
+    *NUMBERS,
     *(b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\n", b" ", b"[", b"]", b"<", b">", b"/", b'"'),
     *(b"&#0;", b"&lt;", b"&x;", b"<!DOCTYPE a>", b"<![CDATA[", b"<?a?>", b"<graph>", b"__class__ 1", b"key 1"),
     *(b"multigraph 1", b"directed 1", b"id 0", b"label", b"%", b"# # # # ", b"complex", b"pattern", b"hermitian"),
     *(b"skew-symmetric", b"array", b"coordinate", b"mtllib ../../etc/passwd\n", b"usemtl a\n", b"f 1 2 3 4 5\n"),
-    *(
-        b"element face 99999999\n",
-        b"property list int int x\n",
-        b"comment TextureFile /etc/passwd\n",
-        b"list",
-        b"COFF",
-    ),
-)
+    *(b"element face 99999999\n", b"property list int int x\n", b"list", b"COFF"),
+    b"comment TextureFile /etc/passwd\n",
+]
 
 
 def network() -> nx.Graph:
@@ -138,60 +123,8 @@ def good_files() -> tuple[tuple[str, bytes], ...]:
     return tuple(files)
 
 
-def mutated(good: bytes, rng: random.Random) -> bytes:
-    """The file with bits flipped, parts cut, doubled or put elsewhere, numbers replaced and pieces put between."""
-    content = bytearray(good)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        at = rng.randrange(len(content) + 1)
-        to = min(len(content), at + rng.choice((1, 4, 20, len(content))))
-        way = rng.randrange(7)
-        if way == 0 and content:
-            content[min(at, len(content) - 1)] ^= 1 << rng.randrange(8)
-        elif way == 1:
-            del content[at:to]
-        elif way == 2:
-            content[at:at] = content[at:to]
-        elif way == 3:
-            content[at:at] = rng.choice(PIECES)
-        elif way == 4:
-            content[at : at + 1] = rng.choice(PIECES)
-        elif way == 5:
-            digits = [place for place, byte in enumerate(content) if 48 <= byte < 58]
-            if digits:
-                place = rng.choice(digits)
-                content[place : place + 1] = rng.choice(PIECES[:11])
-        else:
-            content = content[:at] + content[to:] + content[at:to]
-    return bytes(content)
-
-
-def check_sound(graph: Graph) -> None:
-    adjacency = graph.adjacency
-    assert (adjacency.data > 0).all()
-    assert np.isfinite(adjacency.data).all()
-    fresh = sp.csr_array((adjacency.data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    fresh.check_format(full_check=True)
-    assert fresh.has_canonical_format
-    assert graph.directed or (fresh != fresh.T).nnz == 0
-    assert graph.n_nodes >= 1
-
-
-def read(content: bytes, suffix: str, reader=load_graph, **options) -> Graph | str:
-    """The graph of a file with this content, once it is sound, or the words with which it is refused."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"x{suffix}"
-        path.write_bytes(content)
-        try:
-            with within(seconds=10, megabytes=400):
-                graph = reader(path, **options)
-        except (ValueError, MemoryError) as error:
-            message = str(error)
-            assert len(message) < 1000
-            assert "not done after" not in message
-            assert f"x{suffix}" in message
-            return message
-    check_sound(graph)
-    return graph
+def harmed(good: bytes, rng: random.Random) -> bytes:
+    return mutated(good, PIECES, len(NUMBERS), rng)
 
 
 @cache
@@ -221,11 +154,11 @@ def test_any_damage_to_a_file_leaves_a_sound_graph_or_an_error_by_name(seed):
     rng = random.Random(seed)
     suffix, good = rng.choice(good_files())
     if rng.random() < 0.85:
-        read_any(mutated(good, rng), suffix, rng)
+        read_any(harmed(good, rng), suffix, rng)
     elif rng.random() < 0.5:
-        read_any(gzip.compress(mutated(good, rng), 1), f"{suffix}.gz", rng)
+        read_any(gzip.compress(harmed(good, rng), 1), f"{suffix}.gz", rng)
     else:
-        read_any(mutated(gzip.compress(good, 1), rng), f"{suffix}.gz", rng)
+        read_any(harmed(gzip.compress(good, 1), rng), f"{suffix}.gz", rng)
 
 
 def test_whole_files_of_every_format_are_read():
@@ -240,7 +173,7 @@ def test_the_fuzzer_reaches_both_ends():
     for seed in range(200):
         rng = random.Random(seed)
         suffix, good = rng.choice(good_files())
-        read_well += isinstance(read_any(mutated(good, rng), suffix, rng), Graph)
+        read_well += isinstance(read_any(harmed(good, rng), suffix, rng), Graph)
     assert 20 < read_well < 180
 
 
@@ -252,12 +185,6 @@ def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> by
     with zipfile.ZipFile(buffer, "w", method) as file:
         for name, content in members.items():
             file.writestr(name, content)
-    return buffer.getvalue()
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
     return buffer.getvalue()
 
 
@@ -301,17 +228,13 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(data=header("(1000000000000,)"))), "has another size than the shape"),
         (archive(members(data=header("(99999999999999999999,)"))), "no header of a plain array"),
         (archive(members(data=header("(2,)", "'|O'", bytes(16)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", "[('a', '<f8')]", bytes(16)))), "no header of a plain array"),
         (archive(members(data=header("(2,)", "__import__('os')", bytes(16)))), "no header of a plain array"),
         (archive(members(data=header("(2,)", data=bytes(16), version=b"\4\0"))), "no header of a plain array"),
         (archive(members(data=header("(-2,)", data=bytes(16)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", "'<f3'", bytes(6)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", data=bytes(15)))), "has another size than the shape"),
         (archive(members(data=header("(2,)", data=bytes(17)))), "has another size than the shape"),
         (archive(members() | {"data": b""}), "is not named as an array"),
         (with_bytes(GOOD_NPZ, b"indptr.npy", b"format.npy"), "two members of one name"),
         (archive(members(), zipfile.ZIP_BZIP2), "neither stored nor deflated"),
-        (archive(members(), zipfile.ZIP_LZMA), "neither stored nor deflated"),
         (patched(STORED, 8, b"\1\0"), "is encrypted"),
         (patched(STORED, 24, b"\xf0\xff\xff\xff"), "declares more bytes than it can hold"),
         (patched(STORED, 20, b"\xf0\xff\xff\x7f"), "overlap, or declare more bytes than the file has"),
@@ -319,7 +242,6 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (patched(STORED, 16, b"\0\0\0\0"), "Bad CRC"),
         (archive({f"a{i}.npy": b"" for i in range(5000)}), "table of contents is longer"),
         (STORED[:-30], "not a whole one"),
-        (archive(members(indptr=np.array([0, -1, 2]))), "not a readable"),
         (archive(members(indptr=np.array([0, 2, 1]))), "not a readable"),
         (archive(members(indptr=np.array([0, 10**6, 0]))), "row pointers do not rise from 0"),
         (archive(members(indptr=np.array([0, 1, 10**9]))), "not a readable"),
@@ -335,7 +257,6 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(data=np.array([1j, 1.0]))), "real one was wanted"),
         (archive(members(data=np.array(["a", "b"]))), "m.npz"),
         (archive(members(format=np.array(b"lil"))), "format 'lil'"),
-        (archive(members(format=np.array(b"__class__"))), "format '__class__'"),
         (archive(members(format=np.array([b"csr", b"csr"]))), "not a readable"),
     ],
 )

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
 from graphrf.graph.disk import folder as graph_folder
+from tests.fuzz.damage import Corpus, npy, write_folder
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
 
@@ -24,23 +24,13 @@ SECONDS, MEGABYTES = 20, 512
 ARRAYS = graph_folder.ARRAYS
 
 
-class _Corpus(list):
-    """Good folders, each as its files' bytes, and the folder that harm is done in."""
-
-    def __init__(self, folder) -> None:
-        self.folder = folder
-
-    def __repr__(self) -> str:
-        return f"{len(self)} folders"
-
-
 @pytest.fixture(scope="module")
 def saved_graphs(tmp_path_factory):
     sources, targets = [0, 0, 1, 2, 3, 4, 5, 6], [1, 2, 2, 3, 3, 5, 6, 0]
     weights = [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25, 4.0]
     names = ["a", "b", ("c", 1), 4, 5.5, True, None]
     folder = tmp_path_factory.mktemp("graphs")
-    saved = _Corpus(folder / "mutated")
+    saved = Corpus(folder / "mutated")
     for number, graph in enumerate(
         (
             grf.from_edges(sources, targets),
@@ -57,21 +47,6 @@ def saved_graphs(tmp_path_factory):
     return saved
 
 
-def _write(folder, files: dict[str, bytes]) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
-
-
-def _npy(array: np.ndarray) -> bytes:
-    content = io.BytesIO()
-    np.lib.format.write_array(content, np.asanyarray(array), allow_pickle=False)
-    return content.getvalue()
-
-
 def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     """The files with other contents, whose digests and checksum are made to fit them."""
     files, record = dict(files), json.loads(files["graph.json"])
@@ -81,7 +56,7 @@ def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     if where == 0:
         arrays = {name: arrays.get(name, arrays["indices"]) for name in ARRAYS}
         arrays |= {name: array for name, array in mutated_arrays(arrays, rng).items() if name in ARRAYS}
-        files |= {f"{place}/{name}.npy": _npy(array) for name, array in arrays.items()}
+        files |= {f"{place}/{name}.npy": npy(array) for name, array in arrays.items()}
     names = f"{place}/names.json"
     if where == 1 and names in files:
         files[names] = json_text(mutated_json(json.loads(files[names]), rng)).encode()
@@ -89,7 +64,7 @@ def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     if where == 2:
         at, low = rng.randrange(arrays["indices"].size), rng.choice((0, 1, 6, 7))
         arrays["indices"][at] = low
-        files[f"{place}/indices.npy"] = _npy(arrays["indices"])
+        files[f"{place}/indices.npy"] = npy(arrays["indices"])
     digest = hashlib.sha256()
     for name in ARRAYS:
         if arrays[name].dtype.kind in "iufb":
@@ -136,10 +111,10 @@ def _opened(folder, verify: bool) -> grf.Graph | None:
 def test_folders_with_other_contents_and_good_digests_are_refused_or_sound(saved_graphs, seed):
     rng = random.Random(seed)
     _, files = rng.choice(saved_graphs)
-    _write(saved_graphs.folder, _forged(files, rng))
-    _opened(saved_graphs.folder, verify=True)
+    write_folder(saved_graphs.place, _forged(files, rng))
+    _opened(saved_graphs.place, verify=True)
     # Without it, opening is as safe, and says nothing of values.
-    assert repr(_opened(saved_graphs.folder, verify=False))
+    assert repr(_opened(saved_graphs.place, verify=False))
 
 
 @given(SEEDS)
@@ -147,10 +122,10 @@ def test_bytes_of_folders_that_change_are_noticed(saved_graphs, seed):
     rng = random.Random(seed)
     graph, files = rng.choice(saved_graphs)
     name = rng.choice(sorted(files))
-    _write(saved_graphs.folder, {**files, name: mutated_bytes(files[name], rng)})
-    opened = _opened(saved_graphs.folder, verify=True)
+    write_folder(saved_graphs.place, {**files, name: mutated_bytes(files[name], rng)})
+    opened = _opened(saved_graphs.place, verify=True)
     if opened is not None:
         assert (opened.adjacency != graph.adjacency).nnz == 0
         np.testing.assert_array_equal(opened.degrees, graph.degrees)
         assert list(opened.nodes) == list(graph.nodes)
-    assert repr(_opened(saved_graphs.folder, verify=False))
+    assert repr(_opened(saved_graphs.place, verify=False))

@@ -163,50 +163,12 @@ def test_the_position_of_one_name_is_an_integer_as_any_other():
 
 def test_unknown_names_are_answered_with_those_like_them():
     graph = grf.Graph(np.eye(3), nodes=["Valjean", "Javert", 24601])
-    with pytest.raises(
-        ValueError, match=r"`nodes` must be nodes of the graph, got 'Valjaen'; did you mean 'Valjean'\?"
-    ):
-        graph.positions(["Valjaen"])
     for unknown in ("z", 7, "Valjean" * 10):
         with pytest.raises(ValueError, match=r"names here look like 'Valjean', 'Javert', 24601$"):
             graph.index([unknown])
     many = grf.Graph(sp.csr_array((10_001, 10_001)), nodes=[f"node {i}" for i in range(10_001)])
     with pytest.raises(ValueError, match="names here look like 'node 0'"):
         many.index(["nod 7"])
-
-
-def test_positions_accept_integers_columns_integral_floats_and_strings():
-    graph = grf.Graph(np.eye(4), nodes=list("abcd"))
-    for nodes in (
-        [3, 1],
-        np.array([[3], [1]]),
-        np.array([3.0, 1.0], np.float32),
-        ["d", "b"],
-        np.array(["d", "b"]),
-    ):
-        np.testing.assert_array_equal(graph.positions(nodes), [3, 1])
-    np.testing.assert_array_equal(graph.positions(None), np.arange(4))
-    np.testing.assert_array_equal(graph.positions("c"), [2])
-    assert graph.positions([]).size == 0
-
-
-@pytest.mark.parametrize(
-    ("nodes", "error", "message"),
-    [
-        ([4], ValueError, r"positions in \[0, 3\], got 4"),
-        ([-1], ValueError, r"positions in \[0, 3\], got -1"),
-        ([0.5], TypeError, "float 0.5"),
-        ([np.nan], TypeError, "float nan"),
-        ([2.0**25], TypeError, "integral floats are accepted below"),
-        ([True, False, True, False], TypeError, "np.flatnonzero"),
-        (np.zeros((2, 2), int), ValueError, r"shape \(n,\) or \(n, 1\)"),
-        (["z"], ValueError, "got 'z'"),
-    ],
-)
-def test_illegal_positions_are_refused(nodes, error, message):
-    graph = grf.Graph(np.eye(4), nodes=list("abcd"))
-    with pytest.raises(error, match=message):
-        graph.positions(nodes)
 
 
 def test_largest_component_keeps_names_or_makes_them_of_positions(weighted_graph):

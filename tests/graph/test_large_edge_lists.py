@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphrf.graph.files import text_files
 from graphrf.graph.files.text_files import read_edge_list
-from tests.fuzz.test_edge_lists import GOOD, hostile_text, mutated, options
+from tests.fuzz.test_edge_lists import GOOD, harmed, hostile_text, options
 
 PLAIN = ["0", "1", "7", "-3", "12", "120", "123456789012345678", "-999999999999999999"]
 ODD = ["007", "+1", "-0", "00", "-", "1_0", " 1", "1 ", "", "1.0", "1e3", "a", "é", "٣", '"1"', "#1", "%1", "1\t"]
@@ -69,7 +69,7 @@ def test_both_ways_to_read_an_edge_list_agree(tmp_path_factory, seed):
     rng = random.Random(seed)
     content = some_text(rng)
     if rng.random() < 0.3:
-        content = hostile_text(rng) if rng.random() < 0.3 else mutated(rng.choice([content, *GOOD]), rng)
+        content = hostile_text(rng) if rng.random() < 0.3 else harmed(rng.choice([content, *GOOD]), rng)
     check(tmp_path_factory.getbasetemp() / "edges.csv", content, **_readers(options(rng)))
 
 

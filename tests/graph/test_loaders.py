@@ -46,11 +46,6 @@ def test_edges_between_positions_keep_isolated_nodes_and_self_loops():
     np.testing.assert_array_equal(dense(graph), expected)
 
 
-def test_unweighted_edges_count_once_however_often_they_are_listed():
-    graph = from_edges([0, 0, 1, 1], [1, 1, 0, 2])
-    np.testing.assert_array_equal(dense(graph), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-
-
 def test_weights_add_over_parallel_edges_and_both_directions_count_once():
     # 0-1 in both directions with one weight; 1-2 twice in one direction; 2-0 heavier backwards.
     src, dst, weight = [0, 1, 1, 1, 2, 0], [1, 0, 2, 2, 0, 2], [3.0, 3.0, 1.0, 4.0, 1.0, 7.0]
@@ -221,11 +216,10 @@ def test_a_graph_is_returned_as_it_is():
 
 
 @pytest.mark.parametrize("source", [np.ones((2, 2)), nx.path_graph(2), from_edges([0], [1])])
-def test_options_that_mean_nothing_are_refused(source):
+@pytest.mark.parametrize("options", [{"columns": (1, 0)}, {"header": True}])
+def test_options_that_mean_nothing_are_refused(source, options):
     with pytest.raises(ValueError, match="`columns` and `header` belong to files of edges"):
-        load_graph(source, columns=(1, 0))
-    with pytest.raises(ValueError, match="`columns` and `header` belong to files of edges"):
-        load_graph(source, header=True)
+        load_graph(source, **options)
 
 
 def test_distances_must_be_named(tmp_path):
@@ -261,32 +255,23 @@ def test_an_osmnx_graph_becomes_an_undirected_graph_of_conductances():
     expected[0, 1], expected[1, 2], expected[2, 3] = mean / 100, mean / 200, mean / 300 + mean / 600
     np.testing.assert_allclose(dense(graph), expected + expected.T, rtol=1e-15)
     assert graph.nodes == (10, 20, 30, 40, 50)
+    directed = load_graph(osmnx_like(), weight="length", weight_is="distance", directed=True)
+    assert directed.adjacency[1, 2] > 0 == directed.adjacency[2, 1]
 
 
-def test_directions_of_an_osmnx_graph_are_kept_on_demand():
-    graph = load_graph(osmnx_like(), weight="length", weight_is="distance", directed=True)
-    assert graph.directed
-    assert dense(graph)[1, 2] > 0
-    assert dense(graph)[2, 1] == 0
-
-
-def test_an_osmnx_graph_survives_graphml_with_numbers_as_text(tmp_path):
+def test_roads_from_graphml_have_numbers_as_text_and_without_parallel_ones_no_directions_either(tmp_path):
     roads = osmnx_like()
+    expected = load_graph(roads, weight="length", weight_is="distance")
     for _, _, data in roads.edges(data=True):
         data["length"] = str(data["length"])
     nx.write_graphml(roads, tmp_path / "roads.graphml")
     graph = load_graph(tmp_path / "roads.graphml", weight="length", weight_is="distance")
-    np.testing.assert_allclose(
-        dense(graph), dense(load_graph(osmnx_like(), weight="length", weight_is="distance"))
-    )
-
-
-def test_an_osmnx_graph_without_parallel_roads_is_undirected_from_graphml_too(tmp_path):
-    roads = nx.MultiDiGraph(crs="epsg:4326")
-    roads.add_edge("a", "b", length=2.0)
-    nx.write_graphml(roads, tmp_path / "roads.graphml")
-    assert not load_graph(tmp_path / "roads.graphml").directed
-    assert not load_graph(roads).directed
+    np.testing.assert_allclose(dense(graph), dense(expected))
+    simple = nx.MultiDiGraph(crs="epsg:4326")
+    simple.add_edge("a", "b", length=2.0)
+    nx.write_graphml(simple, tmp_path / "simple.graphml")
+    assert not load_graph(tmp_path / "simple.graphml").directed
+    assert not load_graph(simple).directed
 
 
 def test_parallel_edges_of_an_undirected_multigraph_add_whichever_way_they_are_listed():
@@ -366,14 +351,6 @@ def test_torch_tensors_are_accepted():
     data = types.SimpleNamespace(edge_index=edge_index, edge_weight=torch.tensor([2.0, 2.0], requires_grad=True))
     assert dense(load_graph(data, weight="edge_weight"))[0, 1] == 2
     assert from_edges(edge_index[0], edge_index[1]).n_edges == 1
-
-
-@pytest.mark.parametrize("source", [None, 3, object(), 1.5])
-def test_unknown_sources_are_refused_with_the_list_of_known_ones(source):
-    with pytest.raises(
-        TypeError, match="`source` must be a path, a data frame, a dictionary of neighbours, a list"
-    ):
-        load_graph(source)
 
 
 # -- files: round trips --------------------------------------------------------------------------------
@@ -836,12 +813,6 @@ def test_names_of_edges_are_cut_in_messages(tmp_path):
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("cell", ["1_0", "1e5_0", "0x10", "1e999", "nan", "-inf"])
-def test_weights_are_plain_finite_numbers(tmp_path, cell):
-    with pytest.raises(ValueError, match=r"e.csv, line 1: "):
-        load_graph(write(tmp_path, "e.csv", f"0,1,{cell}\n"), weight=2)
-
-
 def test_weights_at_the_ends_of_float64_are_sound_or_refused(tmp_path):
     def weights(text: str, **options) -> np.ndarray:
         return load_graph(write(tmp_path, "e.csv", text), weight=2, **options).adjacency.data
@@ -905,19 +876,14 @@ def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, symmetry, dense_form,
         # the first two end a process that leaves them to scipy 1.17
         ("array real general", "0 0\n", r"its shape is \(0, 0\)"),
         ("array real general", "3 3\n0\n2\n5E\0\n1\n0\n0\n0\n0\n1\n", "line 6: '5E.x00' is not a number"),
-        ("array real general", "1000000 1000000\n1\n", "declares 1,000,000,000,000 entries"),
         ("array real skew-symmetric", "1000000 1000000\n1\n", "declares 499,999,500,000 entries"),
         ("coordinate real general", f"2 2 {10**17}\n1 1 1\n", "declares 100,000,.* entries and holds 1"),
         ("coordinate real general", f"{10**18} 2 1\n1 1 1\n", "its size must be whole numbers"),
         ("coordinate real general", "2 2 -1\n1 1 1\n", "its size must be whole numbers"),
-        ("coordinate real general", "2 2\n1 1 1\n", "its size must be whole numbers"),
         ("coordinate real general", "2 2 1\n1 1 1\n2 2 2\n", "line 5: it declares 1 entries, and this is one"),
         ("coordinate real general", "2 2 2\n1 1 1\n2 2 \n", "line 5: 2 numbers where 3 were wanted"),
         ("coordinate real general", "2 2 1\n0 1 1\n", r"line 4: .* in \[1, 2\], got '0'"),
-        ("coordinate real general", "2 2 1\n3 1 1\n", r"line 4: .* in \[1, 2\], got '3'"),
-        ("coordinate real general", "2 2 1\n1.5 1 1\n", "line 4: .* a whole number, got '1.5'"),
         ("coordinate real general", "2 2 1\n1 1 abc\n", "line 4: 'abc' is not a number"),
-        ("coordinate real general", "2 2 1\n1 1 ---\n", "not a readable MatrixMarket file"),
         # the numbers of these are as many as declared, but their lines say something else
         ("coordinate pattern symmetric", "5 5 3\n2 1 5\n3 1 5\n", "line 4: 3 numbers where 2 were wanted"),
         ("coordinate real general", "2 2 2\n1 1 1 2 2 2\n", "line 4: 6 numbers where 3 were wanted"),
@@ -925,14 +891,11 @@ def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, symmetry, dense_form,
         ("coordinate pattern general", "2 2 2\n\n1 1\n\n", "declares 2 entries and holds 1"),
         ("array real general", "2 2\n1 2\n3 4\n", "line 4: 2 numbers where 1 were wanted"),
         ("array real general", "2 2\n1\n2\n3\n4\n5\n", "line 8: it declares 4 entries, and this is one more"),
-        ("coordinate real general", "2 2 0\n1 1 1\n", "line 4: it declares 0 entries"),
         ("coordinate real general", "2 2 2\n1 1 1\n2 2 1.0D+00\n", r"line 5: '1.0D\+00' is not a number"),
         ("coordinate real general", "2 2 2\n1 1 1\n2 2-1\n", "line 5: .* a whole number, got '2-1'"),
         ("coordinate real general", "2 2 1\n1.0 1 1\n", "line 4: .* a whole number, got '1.0'"),
-        ("coordinate real general", "2 2 1\n1 1e0 1\n", "line 4: .* a whole number, got '1e0'"),
         ("coordinate real general", "2 2 1\n1 +1 1\n", "line 4: .* a whole number, got '[+]1'"),
         ("coordinate real symmetric", "2 2 2\n2 1 3\n1 2 3\n", "entries on both sides of its diagonal"),
-        ("coordinate real general", "2 2 1\n1 1 1e\n", "line 4: '1e' is not a number"),
         ("coordinate real general", "2 2 1\n1 1 1\n% end\n", "line 5: comments stand before the size"),
         ("coordinate real general", "% only\n%\n", "ends before its size"),
         ("coordinate real symmetric", "2 3 1\n1 1 1\n", r"its shape is \(2, 3\)"),
@@ -1010,8 +973,6 @@ def test_lines_of_edges_are_those_of_the_file(tmp_path):
 
 
 def test_what_is_wrong_with_a_file_is_said_once(tmp_path):
-    with pytest.raises(ValueError, match=r"is a folder; a file with a graph or a mesh was wanted"):
-        load_graph(tmp_path)
     broken = tmp_path / "k.gml.gz"
     broken.write_bytes(b"no gzip")
     with pytest.raises(ValueError, match="not a whole gzip file") as caught:

@@ -8,8 +8,6 @@ import mmap
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -18,12 +16,12 @@ import pytest
 import graphrf as grf
 from graphrf.graph import csr as graph_csr
 from graphrf.graph.disk import folder as graph_folder
-from graphrf.graph.disk import writing
 from graphrf.sampling.walks import transitions as walk_arrays
 from graphrf.sampling.walks.transitions import row_cumsum
+from tests.faults.saving import at_step, in_child
+from tests.graph.on_disk import arrays_folder, arrays_of, names_in, same
 
 FILES = ("indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "names.json", "graph.json")
-WITHOUT_NAMES = sorted(set(FILES) - {"names.json"})
 NAMED = grf.Graph(
     [[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 1, 0], [0, 0, 0, 0]], nodes=["a", (1, ("b", 2.5)), None, 7]
 )
@@ -36,25 +34,6 @@ GRAPHS = {
 }
 
 
-def _arrays(graph):
-    adjacency = graph.adjacency
-    return adjacency.indptr, adjacency.indices, adjacency.data, graph.degrees
-
-
-def _require_same(one, other):
-    for left, right in zip(_arrays(one), _arrays(other), strict=True):
-        assert left.dtype == right.dtype
-        np.testing.assert_array_equal(left.view(np.uint8), right.view(np.uint8))
-    assert list(one.nodes) == list(other.nodes)
-    assert (one.directed, one.n_edges, one.is_weighted, one.digest) == (
-        other.directed,
-        other.n_edges,
-        other.is_weighted,
-        other.digest,
-    )
-    assert repr(one) == repr(other)
-
-
 def _is_mapped(array):
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -62,19 +41,8 @@ def _is_mapped(array):
 
 
 def _file(folder, name):
-    """Where a file of a graph is: the record names the folder of the others."""
-    record = folder / "graph.json"
-    return (
-        record if name == "graph.json" else folder / f"arrays-{json.loads(record.read_bytes())['version']}" / name
-    )
-
-
-def _names(folder):
-    """What is in a folder; in place of the folder of arrays that the record names, what is in that."""
-    arrays = _file(folder, "indptr.npy").parent
-    return sorted(
-        [entry.name for entry in folder.iterdir() if entry != arrays] + [file.name for file in arrays.iterdir()]
-    )
+    """Where a file of a graph is."""
+    return (folder if name == "graph.json" else arrays_folder(folder)) / name
 
 
 def _flip(file, position):
@@ -92,15 +60,15 @@ def test_an_opened_graph_has_the_bits_of_the_saved_one_and_copies_none(tmp_path,
     graph.save(tmp_path / "graph")
     for verify in (True, False):
         opened = grf.open_graph(tmp_path / "graph", verify=verify)
-        _require_same(opened, graph)
-        assert all(_is_mapped(array) and not array.flags.writeable for array in _arrays(opened))
+        assert same(opened, graph)
+        assert all(_is_mapped(array) and not array.flags.writeable for array in arrays_of(opened))
         assert opened.adjacency.has_sorted_indices
         assert opened.adjacency.has_canonical_format
     # Also over itself, while it is mapped, and from the map to another folder.
     opened.save(tmp_path / "graph")
     opened.save(tmp_path / "other")
-    _require_same(grf.open_graph(tmp_path / "graph"), graph)
-    _require_same(grf.open_graph(tmp_path / "other"), graph)
+    assert same(grf.open_graph(tmp_path / "graph"), graph)
+    assert same(grf.open_graph(tmp_path / "other"), graph)
 
 
 GRAPHS_TO_WALK = ("level", "named")
@@ -160,17 +128,17 @@ def test_an_opened_graph_is_pickled_as_its_path(tmp_path, monkeypatch):
     assert len(pickled) < 1000
     monkeypatch.chdir("/")
     again = pickle.loads(pickled)
-    _require_same(again, graph)
+    assert same(again, graph)
     assert _is_mapped(again.adjacency.data)
     GRAPHS["level"].save(tmp_path / "line")
     with pytest.raises(ValueError, match=r"must be the one that was pickled, got another one; write different"):
         pickle.loads(pickled)
     # The old maps outlive their files' names.
-    _require_same(graph, grf.from_edges(np.arange(5000), np.arange(5000) + 1))
+    assert same(graph, grf.from_edges(np.arange(5000), np.arange(5000) + 1))
 
 
 def test_a_graph_in_memory_is_pickled_whole():
-    _require_same(pickle.loads(pickle.dumps(NAMED)), NAMED)
+    assert same(pickle.loads(pickle.dumps(NAMED)), NAMED)
 
 
 # -- what is not whole ---------------------------------------------------------------------------------------
@@ -207,29 +175,6 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
         grf.open_graph(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("indptr", "indices", "match"),
-    [
-        ([0, 3, 1, 2], [0, 1], r"indptr\.npy decreases"),
-        ([0, 1, 1, 2], [0, 3], r"indices\.npy holds positions outside \[0, 2\]"),
-        ([0, 1, 1, 2], [-1, 0], r"indices\.npy holds positions outside \[0, 2\]"),
-        ([1, 1, 1, 2], [0, 1], r"indptr\.npy begins with 1 and ends with 2"),
-        ([0, 1, 1, 1], [0, 1], r"indptr\.npy begins with 0 and ends with 1"),
-        ([0, 1, 2], [0, 1], r"indptr\.npy holds dtype int32 and shape \(3,\) where .* \(4,\)"),
-    ],
-)
-@pytest.mark.parametrize("chunk", [1, 100])
-def test_arrays_on_which_loops_would_stray_are_refused(tmp_path, monkeypatch, indptr, indices, match, chunk):
-    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
-    arrays = (np.array(indptr, np.int32), np.array(indices, np.int32), np.ones(2), np.ones(3))
-    arrays = dict(zip(graph_folder.ARRAYS, arrays, strict=True))
-    facts = {"n_nodes": 3, "n_edges": 2, "directed": True, "weighted": False}
-    with writing.writing(str(tmp_path)) as place:
-        writing.write_folder(place, arrays, facts, None)
-    with pytest.raises(ValueError, match=match):
-        grf.open_graph(tmp_path)
-
-
 def test_what_is_no_graph_folder_is_said_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"written by Graph\.save, got none at"):
         grf.open_graph(tmp_path / "nowhere")
@@ -238,109 +183,56 @@ def test_what_is_no_graph_folder_is_said_so(tmp_path):
     (tmp_path / "graph.json").write_text(json.dumps({"format": "graphrf graph 99", "checksum": ""}))
     with pytest.raises(ValueError, match="is of another format, 'graphrf graph 99'"):
         grf.open_graph(tmp_path)
-    for text in ("[]", "{}", "no JSON", "\xff"):
-        (tmp_path / "graph.json").write_bytes(text.encode("latin-1"))
-        with pytest.raises(ValueError, match=r"graph\.json is damaged"):
-            grf.open_graph(tmp_path)
     with pytest.raises(TypeError, match="`verify` must be True or False"):
         grf.open_graph(tmp_path, verify=1)
     with pytest.raises(TypeError, match="`folder` must be a path"):
         grf.open_graph(3)
 
 
-def test_nothing_but_a_graph_is_written_over(tmp_path):
-    for name in ("notes.txt", "graph.json", ".other.part"):
-        folder = tmp_path / name.strip(".")
-        folder.mkdir()
-        (folder / name).write_text("{}")
-        with pytest.raises(ValueError, match="`folder` must be new, empty, or a graph's folder"):
-            NAMED.save(folder)
-        assert [entry.name for entry in folder.iterdir()] == [name]
-    with pytest.raises(ValueError, match="`folder` must be a folder, got the file"):
-        NAMED.save(tmp_path / "notes.txt" / "notes.txt")
-
-
 def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
     NAMED.save(tmp_path)
     with pytest.raises(TypeError, match=r"names that are text, numbers or tuples .* got frozenset"):
         grf.Graph([[1]], nodes=[frozenset()]).save(tmp_path)
-    _require_same(grf.open_graph(tmp_path), NAMED)
+    assert same(grf.open_graph(tmp_path), NAMED)
     # One without names takes the names' file away.
     GRAPHS["level"].save(tmp_path)
-    _require_same(grf.open_graph(tmp_path), GRAPHS["level"])
-    assert _names(tmp_path) == WITHOUT_NAMES
-
-
-_KILLED = """
-import os, pathlib, signal, sys
-import graphrf as grf
-from graphrf.graph.disk import writing
-
-folder = pathlib.Path(sys.argv[1])
-old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
-new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"])
-
-# What a killed process wrote stays: only a machine that loses its power needs the waiting for the disk.
-os.fsync = lambda _: None
-
-def dies_at(moment):
-    passed = 0
-    def counted(function):
-        def call(*arguments, **options):
-            nonlocal passed
-            if passed == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-            passed += 1
-            return function(*arguments, **options)
-        return call
-    os.replace, os.fsync, os.unlink = counted(os.replace), counted(lambda _: None), counted(os.unlink)
-    os.mkdir, os.rmdir = counted(os.mkdir), counted(os.rmdir)
-    writing.canonical = counted(writing.canonical)
-
-for before in (False, True):
-    moment, killed = 0, True
-    while killed:
-        target = folder / f"{before} {moment}"
-        if before:
-            old.save(target)
-        child = os.fork()
-        if child == 0:
-            dies_at(moment)
-            new.save(target)
-            os._exit(0)
-        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        moment += 1
-"""
+    assert same(grf.open_graph(tmp_path), GRAPHS["level"])
+    assert names_in(tmp_path) == set(FILES) - {"names.json"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch):
+@pytest.mark.parametrize("before", ["old", "none"])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.more)])
+def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch, before, every):
+    # What a killed process wrote stays: only a machine that loses its power needs the waiting for the disk.
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=True)
-    new = grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"])
-    old = grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"])
-    found = {}
-    for target in tmp_path.iterdir():
-        before, moment = target.name.split()
+    graphs = {
+        "old": grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"]),
+        "new": grf.Graph([[0, 3, 0], [3, 0, 1], [0, 1, 0]], nodes=["c", "d", "e"]),
+    }
+    found, n_steps = [], ""
+    while not n_steps:
+        target = tmp_path / str(len(found))
+        if before == "old":
+            graphs["old"].save(target)
+
+        def write(pipe, target=target):
+            os.write(pipe, str(at_step(every * len(found) + 1, lambda: graphs["new"].save(target))).encode())
+
+        n_steps = in_child(write)
         try:
             opened = grf.open_graph(target)
         except FileNotFoundError:
-            found.setdefault(before, {})[int(moment)] = "none"
+            found.append("none")
         else:
-            expected = old if opened.n_nodes == 2 else new
-            _require_same(opened, expected)
-            found.setdefault(before, {})[int(moment)] = "old" if expected is old else "new"
+            found.append("old" if opened.n_nodes == 2 else "new")
+            assert same(opened, graphs[found[-1]])
         # The next writer takes what the killed one left.
-        new.save(target)
-        _require_same(grf.open_graph(target), new)
-        assert len(_names(target)) == len(WITHOUT_NAMES) + 1
-    assert len(found) == 2
-    for before, outcomes in found.items():
-        ordered = [outcomes[moment] for moment in sorted(outcomes)]
-        assert ordered[-1] == "new"
-        assert len(ordered) > 15
-        stages = [stage for stage, last in zip(ordered, [None, *ordered], strict=False) if stage != last]
-        assert stages == (["old", "new"] if before == "True" else ["none", "new"])
+        graphs["new"].save(target)
+        assert same(grf.open_graph(target), graphs["new"])
+        assert names_in(target) == set(FILES)
+    assert len(found) > 50 // every
+    assert [stage for stage, last in zip(found, [None, *found], strict=False) if stage != last] == [before, "new"]
 
 
 def _random_edges(n_nodes, n_edges, seed=0):

@@ -279,7 +279,7 @@ def test_relative_corners_of_obj_count_from_the_last_vertex_so_far(tmp_path):
 def test_obj_polygons_colours_comments_and_continued_lines(tmp_path):
     text = (
         "mtllib none.mtl\n  v 0 0 0 1 0 0 # red\nv 2 0 0 1.0\nv 2 1 0\nv \\\n0 1 0\nvn 0 0 1\nvt 0 0\nusemtl x\n"
-        "f 1/1/1 2/1/1 3/1/1 4/1/1 # a square\nl 1 2\nf 1 2 5\nv 1 -1 0\n"
+        "f 1/1/1 2/1/1 3/1/1 4/1/1 # a_square\nl 1 2\nf 1 2 5\nv 1 -1 0\n"
     )
     graph = from_mesh(obj(tmp_path, text))
     np.testing.assert_array_equal(dense(graph), [[0, 1], [1, 0]])

@@ -90,6 +90,14 @@ def test_arrays_and_other_containers():
     np.testing.assert_array_equal(given_nodes(graph_of([(1,), (0,), (2,), (3,)]), [(0,)]), [1])
 
 
+def test_positions_in_any_container():
+    graph = graph_of(TEXT)
+    for asked in ([3, 1], np.array([[3], [1]]), np.array([3.0, 1.0], np.float32)):
+        np.testing.assert_array_equal(graph.positions(asked), [3, 1])
+    np.testing.assert_array_equal(graph.positions(None), np.arange(4))
+    assert graph.positions([]).size == 0
+
+
 def test_frames_of_polars_are_those_of_pandas():
     polars = pytest.importorskip("polars")
     np.testing.assert_array_equal(given_nodes(graph_of(TEXT), polars.Series(TEXT)[[2, 0]]), [2, 0])
@@ -181,7 +189,7 @@ def test_labels_that_count_from_another_number_are_asked_about():
     ("nodes", "message"),
     [({"Leith", "Dalry"}, "in an order.* got a set"), ({"Leith": 1}, "got a dict"), (iter(TEXT), "iterator"),
      ([True, False], "np.flatnonzero"), (np.array([1.5]), "the float 1.5"), (np.array([2.0**24]), "below 2"),
-     ([[["Leith"]]], "hashable|shape")],
+     ([[["Leith"]]], "hashable|shape"), ([-1], r"positions in \[0, 3\] or names"), ([np.nan], "the float nan")],
 )  # fmt: skip
 def test_what_holds_no_nodes_is_refused(nodes, message):
     with pytest.raises((TypeError, ValueError), match=message):

@@ -200,7 +200,7 @@ def test_tensors_of_torch(layout):
 
 
 def test_what_is_no_graph_is_refused_with_what_could_be():
-    for source in (3, object(), types.SimpleNamespace(columns=["a"])):
+    for source in (None, 3, 1.5, object(), types.SimpleNamespace(columns=["a"])):
         with pytest.raises(
             TypeError, match=r"must be a path, a data frame, a dictionary .*, a graph of networkx, igraph"
         ):

@@ -22,7 +22,6 @@ from graphrf._base import blas, threads
 from graphrf._base.files.untrusted import untrusted
 from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.interleaving import interleaved_results
-from tests.support.real_data import needs_data
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
@@ -315,16 +314,11 @@ def test_what_other_threads_warn_of_is_heard_while_a_file_is_read(tmp_path):
         read()
 
 
-@pytest.mark.parametrize(
-    "names",
-    [["karate", "les-miserables"], pytest.param(["cora", "eurosis"], marks=[needs_data, pytest.mark.full])],
-    ids=["few", "more"],
-)
-def test_data_sets_are_loaded_by_several_threads_at_once_in_a_fresh_process(names):
-    code = f"""
+def test_data_sets_are_loaded_by_several_threads_at_once_in_a_fresh_process():
+    code = """
 import json, threading, graphrf as grf
 from concurrent.futures import ThreadPoolExecutor
-names = {names}
+names = ["karate", "les-miserables"]
 barrier = threading.Barrier(8)
 def load(i):
     barrier.wait()
@@ -366,91 +360,92 @@ if __name__ == "__main__":
     assert json.loads(made.stdout.splitlines()[-1]) == [True, True]
 
 
+# A thread that stays within what it has entered until the process has been forked.
+STAYS = """
+import json, os, threading
+inside, leave = threading.Event(), threading.Event()
+def stay(context):
+    with context:
+        inside.set()
+        leave.wait(30)
+def begun(context):
+    thread = threading.Thread(target=stay, args=(context,))
+    thread.start()
+    assert inside.wait(60)
+    return thread
+def status_of(child_succeeds):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if child_succeeds() else 1)
+    return os.waitpid(child, 0)[1]
+"""
+
+
 @forks
 def test_a_fork_waits_for_another_threads_compilation_and_the_child_can_compile():
     code = """
-import json, os, threading, time
 import numba
 from numba.core.compiler_lock import global_compiler_lock
-import graphrf as grf
 import graphrf._base.forks
-inside, leave = threading.Event(), threading.Event()
-def compile_long():
-    with global_compiler_lock:
-        inside.set()
-        leave.wait(30)
-thread = threading.Thread(target=compile_long)
-thread.start()
-assert inside.wait(60)
+thread = begun(global_compiler_lock)
 threading.Timer(0.5, leave.set).start()
-child = os.fork()
-if child == 0:
-    os._exit(0 if numba.njit(lambda x: x + 1)(1) == 2 else 1)
+status = status_of(lambda: numba.njit(lambda x: x + 1)(1) == 2)
 thread.join()
-print(json.dumps(os.waitpid(child, 0)[1]))
+print(json.dumps(status))
 """
-    assert run(code) == 0
+    assert run(STAYS + code) == 0
 
 
 @forks
 def test_a_child_forked_while_another_thread_computes_a_cached_property_computes_its_own():
     code = """
-import json, os, threading
+from contextlib import contextmanager
 from graphrf._base.cached import cached_property
-inside, leave = threading.Event(), threading.Event()
 class Holder:
-    def __init__(self, slow): self.slow = slow
+    slow = False
     @cached_property
     def value(self):
         if self.slow:
             inside.set()
             leave.wait(30)
         return 7
-thread = threading.Thread(target=lambda: Holder(True).value)
-thread.start()
-assert inside.wait(60)
-child = os.fork()
-if child == 0:
-    os._exit(0 if Holder(False).value == 7 else 1)
-status = os.waitpid(child, 0)[1]
+class Slow(Holder):
+    slow = True
+@contextmanager
+def computed():
+    Slow().value
+    yield
+thread = begun(computed())
+status = status_of(lambda: Holder().value == 7)
 leave.set()
 thread.join()
 print(json.dumps(status))
 """
-    assert run(code) == 0
+    assert run(STAYS + code) == 0
 
 
 @forks
 def test_a_child_forked_while_other_threads_have_lowered_blas_has_what_was_there_before():
     pytest.importorskip("threadpoolctl")
     code = """
-import json, os, threading
 from threadpoolctl import threadpool_limits, threadpool_info
 from graphrf._base.blas import blas_threads
-def blas(): return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 import scipy.linalg
-inside, leave = threading.Event(), threading.Event()
-def stay():
-    with blas_threads(1):
-        inside.set()
-        leave.wait(30)
+def blas(): return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 with threadpool_limits(2, user_api="blas"):
     before = blas()
-    thread = threading.Thread(target=stay)
-    thread.start()
-    assert inside.wait(60)
-    child = os.fork()
-    if child == 0:
+    thread = begun(blas_threads(1))
+    def as_before():
         good = blas() == before
         with blas_threads(1):
             good = good and set(blas()) == {1}
-        os._exit(0 if good and blas() == before else 1)
-    status = os.waitpid(child, 0)[1]
+        return good and blas() == before
+    status = status_of(as_before)
     leave.set()
     thread.join()
 print(json.dumps(status))
 """
-    assert run(code) == 0
+    assert run(STAYS + code) == 0
 
 
 @pytest.mark.full
@@ -510,31 +505,14 @@ def at_once(clients):
         return bool(np.allclose(features.gram_matvec(kernel, x), expected, rtol=1e-5))
     with ThreadPoolExecutor(len(clients)) as pool:
         return list(pool.map(work, clients))
-"""
-
-
-def test_two_clients_in_two_threads_get_what_one_process_does():
-    pytest.importorskip("distributed")
-    code = (
-        CLUSTERS
-        + """
 with cluster() as a, cluster() as b, Client(a) as one, Client(b) as other:
-    print(json.dumps(at_once([one, other])))
+    print(json.dumps([at_once([one, other]), at_once([one] * 4)]))
 """
-    )
-    assert run(code) == [True, True]
 
 
-def test_one_client_serves_several_threads_at_once():
+def test_two_clients_at_once_and_threads_that_share_one_get_what_one_process_does():
     pytest.importorskip("distributed")
-    code = (
-        CLUSTERS
-        + """
-with cluster() as a, Client(a) as one:
-    print(json.dumps(at_once([one] * 4)))
-"""
-    )
-    assert run(code) == [True] * 4
+    assert run(CLUSTERS) == [[True] * 2, [True] * 4]
 
 
 # -- interrupts and what is left behind --------------------------------------------------------------

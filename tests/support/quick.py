@@ -52,7 +52,6 @@ SLOW = {
     "tests/load/test_concurrency.py::test_loader_workers": "children forked from a busy parent",
     "tests/load/test_concurrency.py::test_many_calls": "threads that share all objects",
     "tests/load/test_concurrency.py::test_names_are_imported": "the public names, tests/package/test_package.py",
-    "tests/load/test_concurrency.py::test_one_client": "threads that share all objects",
     "tests/load/test_concurrency.py::test_two_clients": "threads that share all objects",
     "tests/load/test_index_width.py::test_walks_along_edges_behind": "the other tests of 64-bit indices there",
     "tests/load/test_index_width.py::test_walks_of_the_last": "the other tests of 64-bit indices there",

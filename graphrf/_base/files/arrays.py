@@ -32,8 +32,7 @@ def write_record(
 def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Record and arrays of a file whose record has one of `formats` as its "format". Faults raise.
 
-    The arrays take no more memory than the file has bytes, nor than the machine has, and none before the record is
-    known. The checksum of each is compared.
+    The arrays take no more memory than the file has bytes, and none before the record is known.
     """
     with opened(path) as file:
         if not zipfile.is_zipfile(file):

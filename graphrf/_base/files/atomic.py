@@ -29,13 +29,9 @@ _LONGEST_STEM = 200
 def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
-    The bytes go to a temporary file in the same folder, reach the disk, and are renamed over `path`, so a process
-    killed at any moment leaves either the old file or the new one. A killed process leaves its temporary file,
-    which the next writer of the same path removes. A link is replaced, not its target; the permissions of a file
-    that is replaced are kept.
-
-    ValueError, with the name of the argument, where `path` cannot be a file's; OSError, with it, the path and a
-    way out, where the disk or the permissions are at fault.
+    A process killed at any moment leaves either the old file or the new one, and a temporary file beside it, which
+    the next writer removes. A link is replaced, not its target; permissions are kept. ValueError where `path`
+    cannot be a file's, OSError with a way out where it cannot be written.
     """
     target = file_path(path, argument)
     try:
@@ -62,8 +58,8 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
 def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str = "path") -> bool:
     """Write a file that was not there, whole or not at all; False, and nothing is written, if there was one.
 
-    Of several processes that do so at once one succeeds. On a file system without hard links others may see half
-    the file for a moment, and a process that is killed may leave half of it. Errors are those of `atomic_write`.
+    Of several processes one succeeds. Without hard links, a killed process may leave half of it. Errors are those
+    of `atomic_write`.
     """
     target = file_path(path, argument)
     try:
@@ -103,11 +99,8 @@ def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk.
-
-    Without it a power cut may bring the old name back, or none, after the writer has returned. On
-    ext4 it makes a small save no slower. Where folders cannot be opened or synced, the system decides.
-    """
+    """Have the names in a folder reach the disk, where the system can: else a power cut may bring the old name
+    back."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

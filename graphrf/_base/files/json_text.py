@@ -14,7 +14,6 @@ _VALUE = 104.0
 def parsed(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError if it is invalid, repeats a key of an object or is nested too deeply.
 
-    Of two values for one key readers would take either. NaN and Infinity are read as Python writes them.
     `MemoryError` where its values may need more memory than is available: up to 26 bytes for each byte of the
     text.
     """

@@ -1,8 +1,4 @@
-"""Archives of plain arrays, .npz: written without pickle, and read without trust, in no more memory than allowed.
-
-numpy.load trusts the sizes, shapes and types in an archive's headers. Here they are checked against the bytes that
-are present before anything is allocated.
-"""
+"""Archives of plain arrays, .npz, written without pickle, and read without trust in what their headers declare."""
 
 from __future__ import annotations
 
@@ -75,17 +71,9 @@ def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], *, compresse
 def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of an .npz archive by name, each checked against what it declares, in native byte order.
 
-    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text. Without `names`
-    nothing else may be in the archive; with them only these are read, if they are there. No more memory than the
-    arrays have bytes is taken beside them (about 1 MB), and never more than the file could hold: 1032 bytes for
-    each of its own.
-
-    Raises
-    ------
-    ValueError
-        For any fault of the archive.
-    MemoryError
-        If the arrays have more bytes than `limit`; nothing is allocated then.
+    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text; with `names`
+    only these are read, else nothing else may be there. ValueError for any fault, MemoryError for arrays of more
+    than `limit` bytes, both before anything is allocated. Reading takes about 1 MB beside the arrays.
     """
     with _archive(file) as archive:
         members = archive.infolist()

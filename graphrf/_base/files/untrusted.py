@@ -28,18 +28,9 @@ _READERS = r"(graphrf|trimesh)\."
 def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> bytes:
     """The bytes of a plain file, decompressed when its name ends in `.gz`.
 
-    What is made of a byte takes up to `factor` bytes. Files that would exceed `memory_limit` (by default what
-    the machine has available) are refused: by their size before they are read, and compressed ones as soon as
-    they have grown too large.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is no plain file, is empty, is a damaged or truncated gzip file, or what is left is still one.
-    MemoryError
-        If it has more than `memory_limit / factor` bytes.
+    What is made of a byte takes up to `factor` bytes: a file that would exceed `memory_limit` (by default what is
+    available) is a MemoryError before it is read or, if compressed, as soon as it has grown too large. What is no
+    plain file, empty, damaged or compressed twice is a ValueError.
     """
     limit = available_memory() if memory_limit is None else memory_limit
     most = None if limit is None else int(limit / factor)
@@ -104,10 +95,7 @@ def checked_size(path: Path) -> int:
 
 
 def require(path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False) -> None:
-    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the limit.
-
-    None stands for what the machine has available.
-    """
+    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the limit."""
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
@@ -121,8 +109,7 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
 def untrusted(path: Path, wanted: str) -> Iterator[None]:
     """Raise every error of another library's reader within the block as a fault of the file.
 
-    NumPy's warnings about its numbers are suppressed, as these are checked later. Warning filters belong to the
-    process, not to a thread, so none is set temporarily; where NumPy needs one it is set permanently.
+    Warning filters belong to the process, not to a thread: where NumPy needs one it is set permanently.
     """
     if _PARTS_PASS:
         warnings.filterwarnings("error", "string or file could not be read", DeprecationWarning, _READERS)
@@ -149,6 +136,11 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 and text == repr(value) else f"{text[:77]}..."
 
 
+def short_bytes(content: bytes) -> str:
+    """A line or cell of a file, not yet decoded, for a message."""
+    return short(content.decode("utf-8", "replace"))
+
+
 def listed(names: Iterable[Any], most: int = 10) -> str:
     """The first of some names, and how many more there are."""
     names = list(names)
@@ -157,10 +149,8 @@ def listed(names: Iterable[Any], most: int = 10) -> str:
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of a gzip file of `size` bytes in pieces, member after member, each with its checksum compared.
-
-    Zeros may follow the last member, as tapes leave them.
-    """
+    """The content of a gzip file of `size` bytes in pieces; zeros may follow the last member, as tapes leave
+    them."""
     member, data, at = None, b"", 0
     try:
         while True:

@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,8 +134,7 @@ def identity(record: Mapping[str, Any]) -> str:
 def read_folder(folder: str, verify: bool) -> StoredGraph:
     """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the digest.
 
-    FileNotFoundError or ValueError, with the name of the file, unless the folder is there and whole. Names are
-    decoded, but not yet known to fit the nodes.
+    Names are decoded, but not yet known to fit the nodes.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -164,32 +164,31 @@ def fault(file: Path, problem: str) -> ValueError:
     )
 
 
-def _missing(file: Path) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"`folder` must hold a whole graph, but there is no {file}; write the graph again with {_WRITERS}"
-    )
+@contextmanager
+def _reading(file: Path, done: str = "read", faults: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Faults within the block name the file and what was to be done with it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"`folder` must hold a whole graph, but there is no {file}; write the graph again with {_WRITERS}"
+        ) from None
+    except faults as error:
+        raise fault(file, f"cannot be {done} ({error})") from None
 
 
 def _require_file(file: Path) -> None:
     """Raise unless it is a plain file: reading a pipe or a device may never end."""
-    try:
+    with _reading(file):
         plain = stat.S_ISREG(file.stat().st_mode)
-    except FileNotFoundError:
-        raise _missing(file) from None
-    except OSError as error:
-        raise fault(file, f"cannot be read ({error})") from None
     if not plain:
         raise fault(file, "is no file")
 
 
 def _read(file: Path) -> bytes:
     _require_file(file)
-    try:
+    with _reading(file):
         return file.read_bytes()
-    except FileNotFoundError:
-        raise _missing(file) from None
-    except OSError as error:
-        raise fault(file, f"cannot be read ({error})") from None
 
 
 def _parsed(file: Path, text: bytes) -> Any:
@@ -261,7 +260,7 @@ def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
     """The array of a file as a read-only map, once dtype, shape and the file's length are as recorded."""
     _require_file(file)
-    try:
+    with _reading(file, "mapped", (OSError, MemoryError)):
         before = version(file)
         with file.open("rb") as stream:
             header = read_header(stream)
@@ -278,10 +277,6 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
             if length != expected:
                 raise fault(file, f"has {length} bytes where {expected} were written")
             mapped = np.memmap(stream, dtype, "r", header.offset, (size,))
-    except FileNotFoundError:
-        raise _missing(file) from None
-    except (OSError, MemoryError) as error:
-        raise fault(file, f"cannot be mapped ({error})") from None
     mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
     # A plain array over the same map: compiled loops know no other.
     return np.asarray(mapped)
@@ -328,8 +323,7 @@ def _verify(stored: StoredGraph) -> None:
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
     """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most about.
 
-    Sums of scrambled entries (node, node, weight) above and below the diagonal are equal. Scrambling has a secret
-    of its own each time, so that no file can be made for it.
+    Sums of entries above and below the diagonal, scrambled by a secret of each call, are equal.
     """
     secret, balance = np.uint64(secrets.randbits(64)), 0
     for first, counts, piece in row_pieces(indptr):

@@ -16,45 +16,42 @@ from graphrf.graph.names import validated_names
 def open_graph(folder: str | os.PathLike[str], *, verify: bool = True) -> Graph:
     """The graph of a folder that `Graph.save` wrote, with its arrays mapped into memory.
 
-    Nothing is copied: pages of the arrays are read when they are used, are shared by all processes that open the
-    folder, and are dropped when memory is short. Walks and local queries read the rows that they visit (queries
-    with walks on a directed graph, or one with loops, first read it all once, to find the loops), so the graph
-    may be larger than the memory. What makes a matrix of its own needs room for it: `laplacian`, `walk_matrix`,
-    kernels' series, and walks for combinatorial kernels or where nodes are isolated, which get loops.
+    Pages of the arrays are read when they are used, are shared by all processes, and are dropped when memory is
+    short, so the graph may be larger than the memory. Walks and local queries read the rows that they visit
+    (queries with walks on a directed graph, or one with loops, first read all of it). What makes a matrix of its
+    own needs room for it: `laplacian`, `walk_matrix`, kernels' series, and walks for combinatorial kernels or
+    where nodes are isolated.
 
     Parameters
     ----------
     folder : path
     verify : bool
-        Whether all arrays are read, compared with the digest that was written, and checked: positions in range
-        and increasing within rows, weights finite and above 0, degrees their sums, an undirected graph's entries
-        equal to their mirror images. Without it only the record, sizes, types and names are checked: for folders
-        that you trust, since positions out of range end the process.
+        Whether all arrays are read, compared with the digest that was written, and checked (positions in range and
+        increasing within rows, weights finite and above 0, degrees their sums, mirror images equal). Without it
+        only the record, sizes, types and names are: for folders that you trust, since positions out of range end
+        the process.
 
     Returns
     -------
     Graph
         As in memory, bit for bit, and whole for as long as it lives, also where its folder is written over
-        meanwhile: of such a folder it is the old graph or the new one at every moment, also if the writer is
-        killed. Copies are the graph itself; pickle keeps the folder's path, so the graph travels to other
-        processes as a few hundred bytes, provided that they see the folder. Unpickling opens it without
-        `verify`, and refuses another graph than the one pickled.
+        meanwhile. Copies are the graph itself; pickle keeps the folder's path, so the graph travels to other
+        processes as a few hundred bytes, provided that they see the folder. Unpickling opens it without `verify`,
+        and refuses another graph than the one pickled.
 
     Raises
     ------
     FileNotFoundError
         If there is no such folder or a file is missing, as where the first graph is not written yet.
     ValueError
-        If a file is damaged or holds what no writer writes; the message names it. Also if the folder is written
-        over again and again while it is read.
+        If a file is damaged (the message names it), or the folder is written over all the time.
 
     Notes
     -----
     Cost: O(1) time and memory without `verify`; with it O(nnz) time, of which an undirected graph's mirror images
-    take two fifths where all else is in memory, and 15 MB. For these the sums of scrambled entries above and below
-    the diagonal are compared, with a secret of each call: one pass, which misses a difference with probability
-    2^-64. Names are read into memory. Walks on weights that differ within a row read all weights first, and keep
-    8 bytes per entry in memory.
+    take two fifths where all else is in memory, and 15 MB. Their comparison by random sums misses a difference
+    with probability 2^-64. Names are read into memory. Walks on weights that differ within a row read all weights
+    first, and keep 8 bytes per entry in memory.
 
     Examples
     --------

@@ -49,8 +49,7 @@ class Writing(NamedTuple):
 def writing(folder: str) -> Iterator[Writing]:
     """A graph's folder for one writer; whatever fails within the block leaves nothing new behind.
 
-    ValueError where other files would be written over, BlockingIOError where another writer is at work, OSError
-    where nothing can be written. Without `fcntl`, or on disks without locks, other writers are not seen.
+    ValueError for other files in it, BlockingIOError for another writer, OSError if it cannot be written to.
     """
     path = Path(folder)
     _require_ours(path)
@@ -90,10 +89,8 @@ def _named_version(path: Path) -> str | None:
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
-    """Remove the arrays of our versions, or of every one, but not those that the record names.
-
-    Where the record is not to be read, ours only: what it named may be all that is left of a graph.
-    """
+    """Remove the arrays of our versions, or of every one, but not those that the record names or, if damaged,
+    may."""
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):
@@ -141,10 +138,7 @@ def _require_ours(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """The folder, made if it is new, and held by a lock that ends with its process at the latest.
-
-    What is given is whether it is: without `fcntl`, or on a disk without locks, it is not.
-    """
+    """The folder, made if it is new, and whether it is held by a lock: not without `fcntl` or on some disks."""
     file = path / _LOCK
     handle = None
     try:

@@ -35,11 +35,7 @@ _NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
-    """True if the first row names the columns; `ValueError` if that is unclear.
-
-    The rule is in the docstring of `load_graph`. An edge is lost where an edge is taken for titles, and nodes are
-    made up where titles are taken for an edge.
-    """
+    """True if the first row names the columns; `ValueError` if that is unclear. See `load_graph`."""
     titles = [cell.strip() for cell in cells[:width]]
     if not all(end in range(width) for end in ends):
         return False  # the bad column is reported where it is used

@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from graphrf._base.files.npz import array_names, read_arrays
-from graphrf._base.files.untrusted import first_bytes, read_bytes, short, untrusted
+from graphrf._base.files.untrusted import first_bytes, read_bytes, short, short_bytes, untrusted
 from graphrf._base.memory import NoRoomError, available_memory, limit_words
 
 _BANNER = b"%%matrixmarket"
@@ -50,10 +50,7 @@ def is_matrix_market(path: Path) -> bool:
 
 
 def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
-    """The sparse or dense real matrix of a MatrixMarket file.
-
-    Numbers are read by scipy once all else is checked: on damaged files its reader can end the process.
-    """
+    """The sparse or dense real matrix of a MatrixMarket file."""
     content = read_bytes(path, _MATRIX_MARKET, memory_limit)
     with untrusted(path, "MatrixMarket file"):
         matrix = _market_matrix(content)
@@ -61,10 +58,7 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
 
 
 def _market_matrix(content: bytes) -> Any:
-    """The matrix of a MatrixMarket file; any fault raises `ValueError`.
-
-    Entries of the lower half of a symmetric or skew-symmetric matrix stand for both halves.
-    """
+    """The matrix of a MatrixMarket file, both halves of a symmetric one; any fault raises `ValueError`."""
     banner, at = _line(content, 0)
     form, field, symmetry = _market_kind(banner)
     number, sizes, at = _market_sizes(content, at, 2 if form == "array" else 3)
@@ -120,7 +114,7 @@ def _market_sizes(content: bytes, at: int, n_sizes: int) -> tuple[int, list[int]
         number += 1
     sizes = line.split()
     if len(sizes) != n_sizes or not all(re.fullmatch(rb"\d{1,18}", size) for size in sizes):
-        raise ValueError(f"line {number}: its size must be whole numbers, got {short(_text(line))}")
+        raise ValueError(f"line {number}: its size must be whole numbers, got {short_bytes(line)}")
     return number, [int(size) for size in sizes], at
 
 
@@ -145,10 +139,10 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
 def _entries(
     body: bytes, declared: int | None, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows and columns from 0 (zeros without a `shape`) and values of so many lines of `each` numbers.
+    """Rows and columns from 0 (zeros without a `shape`) and values of `declared` lines of `each` numbers; else
+    None.
 
-    None if the body is anything else. Without `declared` it has as many lines as it has. What scipy is given are
-    lines of numbers and nothing else, because on some damaged files its reader ends the process.
+    scipy is given lines of numbers and nothing else: on some damaged files its reader ends the process.
     """
     n_lines = _count_of_lines(body, each, len(shape))
     if n_lines is None or (declared is not None and n_lines != declared):
@@ -171,10 +165,8 @@ def _entries(
 
 
 def _is_plain(body: bytes) -> bool:
-    """True if all numbers are plain: digits, with at most a sign, a dot and an exponent in their places.
-
-    scipy reads a number as far as it is one, and ignores the rest of the line.
-    """
+    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest of the
+    line."""
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
     characters = np.frombuffer(body + b"\n", np.uint8)
@@ -252,17 +244,13 @@ def _fault_of_line(cells: list[bytes], each: int, shape: tuple[int, ...]) -> str
     """Description of the first fault in the cells of an entry, or nothing."""
     for cell, size in zip(cells, shape, strict=False):
         if not _DIGITS.fullmatch(cell):
-            return f"a row or column must be a whole number, got {short(_text(cell))}"
+            return f"a row or column must be a whole number, got {short_bytes(cell)}"
         if len(cell) > 30 or not 1 <= int(cell) <= size:
-            return f"a row or column must be in [1, {size}], got {short(_text(cell))}"
+            return f"a row or column must be in [1, {size}], got {short_bytes(cell)}"
     bad = next((cell for cell in cells if not _NUMBER.fullmatch(cell)), None)
     if bad is not None:
-        return f"{short(_text(bad))} is not a number"
+        return f"{short_bytes(bad)} is not a number"
     return "" if len(cells) == each else f"{len(cells)} numbers where {each} were wanted"
-
-
-def _text(cell: bytes) -> str:
-    return cell.decode("utf-8", "replace")
 
 
 def _dense(numbers: np.ndarray, rows: int, columns: int, symmetry: str) -> np.ndarray:

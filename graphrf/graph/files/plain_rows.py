@@ -11,9 +11,8 @@ _NEWLINE, _SPACE, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _TILDE = map(or
 def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-untyped-def]
     """Write the integers in columns `first` and `second` into `ends`; True if all rows are plain.
 
-    Plain are as many lines as `ends` has rows, each with `width` cells and one `mark` between them, whose integers
-    are as `str` writes them, in at most 18 digits. Blank lines, comments and quotation marks are not plain, nor is
-    white space beside marks that are spaces. `text` is UTF-8, without the last newline.
+    Plain are as many lines as `ends` has rows, each of `width` cells with one `mark` between them, with integers
+    of at most 18 digits, and neither blank lines, comments nor quotation marks. `text` is UTF-8.
     """
     at = 0
     for row in range(len(ends)):

@@ -1,7 +1,5 @@
-"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are tuples.
-
-The rules are in the docstring of `graphrf.load_graph`.
-"""
+"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are
+tuples."""
 
 from __future__ import annotations
 
@@ -32,10 +30,7 @@ _WAYS_OUT = (
 
 
 class Rows(NamedTuple):
-    """Cells row after row in one list, the numbers of their lines, and what parts them (None for white space).
-
-    `tuples` are the values of the cells that are tuples.
-    """
+    """Cells row after row in one list, the numbers of their lines, what parts them, and the values of tuples."""
 
     cells: list[str]
     numbers: list[int]

@@ -1,8 +1,6 @@
-"""Reading graphs from files: edge lists, GML and GraphML.
+"""Reading graphs from files: edge lists, GML and GraphML, as plain edges or networkx graphs.
 
-Readers return plain edges or networkx graphs; what the edges mean (weights, distances, directions)
-is decided in `graphrf.graph.loaders`. Files are bounded before they are parsed; nothing is unpickled; XML with a
-document type or entities is refused; what other libraries' readers raise becomes `ValueError`.
+Files are bounded before they are parsed, and what other libraries' readers raise becomes `ValueError`.
 """
 
 from __future__ import annotations
@@ -10,8 +8,8 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,8 +45,8 @@ _LARGE, _SAMPLE = 2**21, 2**14
 class EdgeList:
     """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line.
 
-    `weight_title` is the title of the column of weights. Where none was asked for, `others` are the titles of the
-    columns beside the ends, with the cells of those that are called weights.
+    Where no column of weights was asked for, `others` are the titles of the columns beside the ends, with the
+    cells of those that are called weights.
     """
 
     src: np.ndarray
@@ -82,15 +80,6 @@ def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None
     return text
 
 
-@contextmanager
-def at_line(path: Path, number: int) -> Iterator[None]:
-    """Faults that are found within the block are those of a line."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path}, line {number}: {error}") from None
-
-
 # -- edge lists ----------------------------------------------------------------------------------------
 
 
@@ -104,38 +93,42 @@ def read_edge_list(
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
-    Without `columns` they are the first two, and what is no such list is refused as far as it shows.
-
-    Nodes that are all integers written plainly are integers, sorted; otherwise they are strings in the order
-    of their first appearance. Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of
-    integers take about a fifth of the time.
+    Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of integers a fifth of the
+    time.
     """
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
-    asked = _Asked(columns, weight, header)
+    asked = _Asked(columns, weight, header, suffix(path) == ".csv")
     with named(path):
         text_formats.check_format(text, columns_given=columns is not None)
-    table, integers = _large_table(path, text, asked) or (_table(path, text, asked), None)
-    del text
+        table, integers = _large_table(text, asked) or (_table(text, asked), None)
+        del text
+        return _edges(table, integers, columns, weight)
+
+
+def _edges(
+    table: _Table,
+    integers: np.ndarray | None,
+    columns: tuple[str | int, str | int] | None,
+    weight: str | int | None,
+) -> EdgeList:
     cells, titles, width = table.cells, table.titles, table.width
     if len(table.numbers) == 0:
-        raise ValueError(f"{path} has a header but no edges; a line for each edge was wanted")
-    if columns is None:
-        with named(path):
-            if weight is None:
-                edge_tables.check_is_list(cells, width, titles)
-            if titles is not None:
-                edge_tables.check_titles(titles)
+        raise ValueError("a header but no edges; a line for each edge was wanted")
+    if columns is None and weight is None:
+        edge_tables.check_is_list(cells, width, titles)
+    if columns is None and titles is not None:
+        edge_tables.check_titles(titles)
     nodes: Sequence[Hashable]
     if integers is None:
-        positions, nodes = _positions(_names(path, table))
+        positions, nodes = _positions(_names(table))
     else:
         nodes, positions = _distinct(integers)
     values, weight_title = None, None
     others: dict[str, list[str]] = {}
     if weight is not None:
-        column = _column(path, weight, titles, width)
-        values = _numbers(path, cells[column::width], table.numbers)
+        column = _column(weight, titles, width)
+        values = _numbers(cells[column::width], table.numbers)
         weight_title = None if titles is None else titles[column]
     elif titles is not None:
         beside = (column for column in range(width) if column not in table.ends)
@@ -145,18 +138,16 @@ def read_edge_list(
 
 
 class _Asked(NamedTuple):
-    """Arguments of `read_edge_list` about the columns."""
+    """Arguments of `read_edge_list` about the columns, and whether the file is called `.csv`."""
 
     columns: tuple[str | int, str | int] | None
     weight: str | int | None
     header: bool | None
+    in_csv: bool
 
 
 class _Table(NamedTuple):
-    """The rows of an edge list: their cells in one list, their line numbers, and what the first line says.
-
-    `tuples` are the values of the cells that are tuples.
-    """
+    """The rows of an edge list (see `separators.Rows`), and what the first line says."""
 
     cells: list[str]
     numbers: list[int] | np.ndarray
@@ -167,28 +158,28 @@ class _Table(NamedTuple):
     tuples: dict[str, tuple[Any, ...]]
 
 
-def _table(path: Path, text: str, asked: _Asked) -> _Table:
-    columns, weight, header = asked
-    with named(path):
-        cells, numbers, width, separator, tuples = separators.read_rows(text, in_csv=suffix(path) == ".csv")
+def _table(text: str, asked: _Asked) -> _Table:
+    columns, weight, header, in_csv = asked
+    cells, numbers, width, separator, tuples = separators.read_rows(text, in_csv=in_csv)
     places = (0, 1) if columns is None else columns
     by_name = any(isinstance(column, str) for column in (*places, weight))
     if header is None and not by_name:
-        with at_line(path, numbers[0]):
+        try:
             header = edge_tables.has_header(cells, width, [int(place) for place in places])
+        except ValueError as error:
+            raise ValueError(f"line {numbers[0]}: {error}") from None
     has_header = by_name if header is None else header
     titles = [cell.strip() for cell in cells[:width]] if has_header else None
-    first, second = (_column(path, place, titles, width) for place in places)
+    first, second = (_column(place, titles, width) for place in places)
     if has_header:
         cells, numbers = cells[width:], numbers[1:]
     return _Table(cells, numbers, width, separator, titles, (first, second), tuples)
 
 
-def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
+def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
     """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
 
-    The first rows show whether there are titles and which columns are the ends. Where all ends are integers, all
-    rows together would show the same.
+    The first rows show whether there are titles and which columns are the ends, as all rows together would.
     """
     if len(text) < _LARGE or '"' in text:
         return None
@@ -196,7 +187,7 @@ def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarr
 
     some = text[: text.find("\n", _SAMPLE) + 1] or text
     try:
-        table = _table(path, some, asked)
+        table = _table(some, asked)
     except ValueError:
         return None
     if len(table.numbers) == 0:
@@ -212,7 +203,7 @@ def _large_table(path: Path, text: str, asked: _Asked) -> tuple[_Table, np.ndarr
     return table._replace(cells=cells, numbers=numbers), integers.ravel()
 
 
-def _names(path: Path, table: _Table) -> list[Any]:
+def _names(table: _Table) -> list[Any]:
     """The names at the ends of edges, both of each edge together."""
     ends: list[Any] = [""] * (2 * len(table.numbers))
     for side, column in enumerate(table.ends):
@@ -220,9 +211,7 @@ def _names(path: Path, table: _Table) -> list[Any]:
     if "" in ends:
         row = ends.index("") // 2
         titled = "; if the line has titles, pass header=True" if row == 0 and table.titles is None else ""
-        raise ValueError(
-            f"{path}, line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
-        )
+        raise ValueError(f"line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}")
     return [table.tuples.get(end, end) for end in ends] if table.tuples else ends
 
 
@@ -236,18 +225,14 @@ def require_room(path: Path, text: str, memory_limit: int | None) -> None:
     require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped, memory_limit)
 
 
-def _column(path: Path, column: str | int, titles: list[str] | None, width: int) -> int:
+def _column(column: str | int, titles: list[str] | None, width: int) -> int:
     if isinstance(column, str):
         if titles is None or column not in titles:
-            have = "it has no header"
-            if titles is not None:
-                have = f"its columns are {listed(titles)}"
-            raise ValueError(
-                f"{path} has no column {short(column)}: {have}; columns may be given by position from 0"
-            )
+            have = "it has no header" if titles is None else f"its columns are {listed(titles)}"
+            raise ValueError(f"no column {short(column)}: {have}; columns may be given by position from 0")
         return titles.index(column)
     if not 0 <= column < width:
-        raise ValueError(f"{path} has no column {column}: it has {width} columns, counted from 0")
+        raise ValueError(f"no column {column}: it has {width} columns, counted from 0")
     return column
 
 
@@ -276,7 +261,7 @@ def _distinct(integers: np.ndarray) -> tuple[list[int], np.ndarray]:
     return (np.flatnonzero(there) + low).tolist(), (np.cumsum(there) - 1)[integers - low]
 
 
-def _numbers(path: Path, cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
+def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
     # Python reads "1_0" as 10, but no table of numbers means that.
     if "_" not in "".join(cells):
         with suppress(ValueError):
@@ -292,7 +277,7 @@ def _numbers(path: Path, cells: list[str], lines: list[int] | np.ndarray) -> np.
                 if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
                 else ""
             )
-            raise ValueError(f"{path}, line {line}: the weight must be a number, got {short(cell)}{point}")
+            raise ValueError(f"line {line}: the weight must be a number, got {short(cell)}{point}")
     raise AssertionError("no cell is at fault")  # pragma: no cover
 
 
@@ -300,10 +285,8 @@ def _numbers(path: Path, cells: list[str], lines: list[int] | np.ndarray) -> np.
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file.
-
-    Nodes are named by their labels where every node has one and they differ, else by their ids.
-    """
+    """The networkx graph of a GML file, whose nodes are named by their labels where all differ, else by their
+    ids."""
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")

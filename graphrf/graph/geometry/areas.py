@@ -23,9 +23,8 @@ class Borders(NamedTuple):
 def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
     """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
 
-    Borders with coordinates in common are found exactly, others within the tolerance, and overlaps beyond it. If
-    it is 0, there are only those found exactly, and areas within others. An exact border no longer than `rounding`
-    is a corner.
+    Borders with coordinates in common are found exactly, if longer than `rounding`; others, and overlaps, within
+    the tolerance.
     """
     import shapely
 
@@ -145,7 +144,7 @@ def _intervals(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The part of each segment within a radius of another, as distances along it; an end below 0 for no part.
 
-    The points within a radius of a segment are convex: they are the hull of two discs, and a box between them.
+    Near a segment is what is in the hull of two discs, and a box between them.
     """
     along, length = _directions(starts, ends)
     other_along, other_length = _directions(other_starts, other_ends)

@@ -55,10 +55,8 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2).
-
-    A side of three or more faces joins none of them: it belongs to no surface there (trimesh has it so too).
-    """
+    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or more joins
+    none."""
     sides, owner = faces.sides()
     real = sides[:, 0] != sides[:, 1]
     sides, owner = sides[real], owner[real]
@@ -77,10 +75,8 @@ def side_pairs(faces: Faces) -> np.ndarray:
 
 
 def halves_of_quads(triangles: np.ndarray) -> int:
-    """The number m of quadrilaterals that trimesh seems to have split.
-
-    It puts m triangles (a, b, c), and then m triangles (c, d, a), at the end.
-    """
+    """The number m of quadrilaterals that trimesh seems to have split, into m triangles (a, b, c) and m (c, d,
+    a)."""
     first, last = triangles[:, [2, 0]], triangles[:, [0, 2]]
     for place in np.flatnonzero((first[:-1] == last[-1]).all(axis=1))[::-1]:
         count = len(triangles) - 1 - int(place)

@@ -22,8 +22,8 @@ _OF_SIDE = 0.25
 class Joined(NamedTuple):
     """Places in groups: the first of each group (positions, ascending), and the group of every place.
 
-    `n_moved` places are not exactly at the first of their group, and `n_left` groups lie within the tolerance of
-    another one, but stay apart.
+    `n_moved` places are not exactly at the first of their group, and `n_left` groups lie near another one, but
+    apart.
     """
 
     first: np.ndarray
@@ -53,9 +53,8 @@ def join_places(
 ) -> Joined:
     """Groups of places, shape (n, d), that lie within a tolerance of each other, directly or through others.
 
-    Places that are not `loose` are joined with equal ones only; by default, all are loose. No group is wider than
-    twice the tolerance, and none has both ends of a side (positions, shape (m, 2)) unless these coincide: near
-    short sides, and where a chain of places leads too far, the tolerance is smaller.
+    Places that are not `loose` are joined with equal ones only. No group is wider than twice the tolerance, and
+    none has both ends of a side (positions, shape (m, 2)) unless these coincide: there the tolerance is smaller.
     """
     # Adding zero turns -0.0 into 0.0, so that the two are one place.
     _, first, group = np.unique(places + 0.0, axis=0, return_index=True, return_inverse=True)

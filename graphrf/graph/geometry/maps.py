@@ -24,10 +24,8 @@ _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges.
-
-    The largest part usually holds a share `together` of the nodes.
-    """
+    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges, or if
+    less than a share `together` of the nodes is in the largest part."""
 
     edges: EdgeList
     what: str
@@ -46,11 +44,7 @@ def is_map(source: Any) -> bool:
 
 
 def edges_of_map(source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any) -> MapEdges:
-    """The edges of lines, which join their ends, or of polygons that share a border of positive length.
-
-    Ends of lines are named by their coordinates (x, y), polygons by their index. The weights of lines are a
-    column, or their lengths where weight="length" and no column has that name.
-    """
+    """The edges of lines, which join their ends, or of polygons that share a border; see `graphrf.load_graph`."""
     kinds = _kinds(source)
     if kinds <= _LINES:
         return _of_lines(source, weight, weight_is, tolerance)
@@ -141,10 +135,8 @@ def _of_lines(source: Any, weight: str | int | None, weight_is: str | None, tole
 
 
 def _of_parts(values: np.ndarray, lines: Lines, title: str, weight_is: str | None) -> tuple[np.ndarray, str]:
-    """Weights of lines without parts, given those of the rows, and a remark.
-
-    Lengths, times and costs add along a line, so that each part of it has a share by its length; others do not.
-    """
+    """Weights of lines without parts, given those of the rows, and a remark: lengths, times and costs are
+    shared."""
     row, lengths = lines.row, lines.lengths
     values, several = values[row], np.bincount(row)[row] > 1
     if not several.any() or weight_is == "similarity":

@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from graphrf._base import checks, lazy
 from graphrf._base.files.untrusted import read_bytes, untrusted
 from graphrf._base.warn import warn
-from graphrf.graph.files.obj_files import read_obj
-from graphrf.graph.files.off_files import read_off
 from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.files.text_files import suffix
+from graphrf.graph.files.text_meshes import read_obj, read_off
 from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
 from graphrf.graph.geometry.joining import checked_tolerance, join_places
 
@@ -101,11 +100,7 @@ def _warn_of_halves(triangles: np.ndarray) -> None:
 
 
 def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
-    """Vertices and faces of a mesh file as they stand there; those of STL, which lists corners, are joined.
-
-    trimesh's own processing is left out: it drops faces with a coordinate that is no number, and joins places
-    closer than 1e-8 in the unit of the file, whatever that is.
-    """
+    """Vertices and faces of a mesh file as they stand there; those of STL, which lists corners, are joined."""
     kind = suffix(path)
     if kind not in MESH_SUFFIXES:
         raise ValueError(
@@ -183,10 +178,8 @@ def _stl_size(content: bytes) -> int:
 
 
 def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
-    """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are of common size.
-
-    Coordinates below 1, and such as would overflow the integers that trimesh compares, are scaled first.
-    """
+    """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are scaled to common
+    size."""
     import trimesh
 
     exponent = int(np.frexp(np.abs(vertices).max())[1])
@@ -197,10 +190,7 @@ def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
 
 
 def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
-    """Refuse a file that ends early, which trimesh reads without a word as far as it goes.
-
-    PLY declares how many faces it has, binary STL its size; text STL ends with a word of its own.
-    """
+    """Refuse a file that ends early, which trimesh reads without a word as far as it goes."""
     way_out = "it is damaged or truncated: fetch it again"
     if kind == ".stl":
         size = _stl_size(content)
@@ -261,8 +251,7 @@ def inverse_lengths(lengths: np.ndarray) -> np.ndarray:
 def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     r"""(cot a + cot b) / 2 for every pair of joined vertices, a and b the angles that face their side.
 
-    Faces that repeat count once; faces without area count not at all. Negative sums, of sides whose opposite
-    angles add to more than 180 degrees, are clipped to zero with a warning.
+    Faces that repeat count once, faces without area not at all; negative sums are clipped to zero with a warning.
     """
     n_vertices = len(vertices)
     faces = faces[np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]]

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.files.untrusted import named
 from graphrf._base.memory import require_memory
+from graphrf._base.types import NodesLike
 from graphrf.graph import notices
 from graphrf.graph.edges import (
     checked_positions,
@@ -36,9 +38,9 @@ _ROUNDED = 1e-4
 
 
 def from_edges(
-    src: Any,
-    dst: Any,
-    weight: Any = None,
+    src: NodesLike,
+    dst: NodesLike,
+    weight: ArrayLike | None = None,
     *,
     n_nodes: int | None = None,
     nodes: Iterable[Hashable] | None = None,
@@ -163,7 +165,9 @@ def _named_ends(ends: Any, names: Any, n_nodes: int | None) -> tuple[Any, Any]:
     return positions, names
 
 
-def from_points(x: Any, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None) -> Graph:
+def from_points(
+    x: ArrayLike, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None
+) -> Graph:
     r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's nearest.
 
     Parameters

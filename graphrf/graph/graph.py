@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks, html
 from graphrf._base.cached import cached_property
 from graphrf._base.memory import require_memory
+from graphrf._base.types import NodesLike
 from graphrf.graph.csr import chunks, graph_digest
 from graphrf.graph.disk import writing
 from graphrf.graph.names import NodeNames, validated_names
@@ -206,7 +207,7 @@ class Graph:
         """
         return self._lookup.index(names, argument)
 
-    def positions(self, nodes: Any = None, *, argument: str = "nodes") -> np.ndarray:
+    def positions(self, nodes: NodesLike | None = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by name.
 
         Arguments such as `nodes=` are read in the same way, except that integers, or text such as "12", that may
@@ -380,7 +381,7 @@ class Graph:
         labels = self.components()
         return self.subgraph(self.positions(np.flatnonzero(labels == np.bincount(labels).argmax())))
 
-    def subgraph(self, nodes: Any) -> Graph:
+    def subgraph(self, nodes: NodesLike) -> Graph:
         """The graph on `nodes`, in the order given, with the edges between them; names as above."""
         keep = given_nodes(self, nodes)
         if not keep.size:

@@ -148,16 +148,18 @@ def load_graph(
     1) / 2 pairs of them, about 200 bytes each.
 
     **Maps.** Areas are neighbours if they have a border longer than the default tolerance in common, or if their
-    borders run along each other within the tolerance for more than four times its length; not if they touch at a
-    corner. Lines meet at their ends, and not where they cross; the tolerance is smaller where lines are shorter
-    than four times it. Parts of a MultiLineString share its length, time or cost by their lengths; other weights
-    are those of the whole line. A map of 10,000 areas takes a few seconds.
+    borders run along each other within the tolerance for more than four times its length, and, with a warning, if
+    they overlap by more; not if they touch at a corner. Lines meet at their ends, and not where they cross; the
+    tolerance is smaller where lines are shorter than four times it. Parts of a MultiLineString share its length,
+    time or cost by their lengths; other weights are those of the whole line. A map of 10,000 areas takes a few
+    seconds.
 
     **Edge lists** are UTF-8 text. Lines that begin with `#` or `%` and white space are comments, and so are those
     above the first edge that begin with one of the two, unless their nodes come again. One separator serves the
-    whole file: tabs, commas, semicolons or white space, by which all lines have the same number of cells. Cells in
-    quotation marks may hold a separator, and so may names that are tuples, (0, 1). What may be read in two ways,
-    or seems to be of another format, is refused with the name of what reads it.
+    whole file: tabs, commas, semicolons or white space, by which all lines have the same number of cells; if
+    several do, the one that cuts both ends alike, else the comma in `.csv`. Cells in quotation marks may hold a
+    separator, and so may names that are tuples, (0, 1). What may be read in two ways, or seems to be of another
+    format, is refused with the name of what reads it.
 
     **Untrusted files.** Nothing is unpickled, no other file is opened, and XML with a document type or entities is
     refused; of npz files only the arrays of the matrix are read. GML, GraphML, STL and PLY are read by networkx

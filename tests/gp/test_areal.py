@@ -149,18 +149,6 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_dense_blocks_of_training_are_those_of_the_kernel(kernel, karate):
-    gram = PrecisionGram(precision_of(karate, kernel), np.array([3, 0, 8]))
-    matrix, slopes = gram(kernel, kernel.proportions)
-    block = np.ix_([3, 0, 8], [3, 0, 8])
-    np.testing.assert_allclose(matrix, kernel.dense(karate)[block], atol=1e-10)
-    for name, slope in zip(kernel.proportions, slopes, strict=True):
-        value = kernel.hyperparameters[name]
-        ends = [kernel.replace(**{name: value + s}).dense(karate)[block] for s in (1e-6, -1e-6)]
-        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, atol=1e-7)
-
-
 @pytest.fixture(scope="module")
 def districts():
     """A 12 x 12 map of districts with structured and unstructured variation, and its graph."""
@@ -213,7 +201,7 @@ def test_a_trained_scale_has_another_unit_without_normalisation_and_predicts_the
         for normalize in (False, True, None)
     )  # fmt: skip
     for one, other in zip(plain.predict(return_std=True), divided.predict(return_std=True), strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=1e-10)
     assert divided.output_scale_ / divided.mean_variance_ == pytest.approx(plain.output_scale_, rel=1e-12)
     assert abs(divided.mean_variance_ - 1) > 0.1
     assert default.output_scale_ == (plain if kernel == "car" else divided).output_scale_

@@ -324,16 +324,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
     ) -> float:  # fmt: skip
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
 
-        Parameters
-        ----------
-        nodes, y, sample_weight, exposure, trials
-            See `fit`.
-        x
-            Covariates, as in `predict`.
-
-        Returns
-        -------
-        float
+        The arguments are those of `fit`, and `x` that of `predict`.
         """
         self._check_fitted()
         positions, y, rows = self._observed_rows(nodes, y)

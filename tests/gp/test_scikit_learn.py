@@ -34,18 +34,6 @@ def fitted(grid, signal):
     return grf.GraphGPRegressor(grid, **KNOWN).fit(NODES, _noisy(signal))
 
 
-def test_clone_shares_the_graph_and_copies_the_settings(grid):
-    gp = grf.GraphGPRegressor(
-        grid, kernel=grf.Matern(2.5, 3.0), numerics=grf.gp.Numerics(sampler=grf.RandomWalks(8)), noise=0.1, seed=3
-    )
-    other = clone(gp)
-    assert other.graph is grid
-    assert other.get_params() == gp.get_params()
-    assert other.set_params(noise=0.2).noise == 0.2
-    assert gp.noise == 0.1
-    assert "GraphGPRegressor" in repr(gp)
-
-
 def test_shapes_follow_y_and_the_query(grid, signal):
     y = _noisy(signal)
     one = grf.GraphGPRegressor(grid, **KNOWN).fit(NODES, y)

@@ -201,17 +201,6 @@ def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     torch.testing.assert_close(torch.autograd.grad((matrix @ x).square().sum(), f)[0], gradient)
 
 
-def test_small_chunks_of_entries_and_visits_change_nothing(weighted_graph, monkeypatch):
-    x = torch.randn(8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    whole = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
-    products, gradient = whole.apply(modulation(), x), whole.grad_f(x, x, LENGTH + 1)
-    monkeypatch.setattr("graphrf.gp.torch.device_factors.VISITS_AT_ONCE", 3)
-    monkeypatch.setattr("graphrf.gp.torch.device_factors._GATHERED", 14)
-    chunked = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
-    torch.testing.assert_close(chunked.apply(modulation(), x), products)
-    torch.testing.assert_close(chunked.grad_f(x, x, LENGTH + 1), gradient)
-
-
 @pytest.mark.parametrize("size", [4, LENGTH + 5])
 # but for the device's series, which has as many terms as the modulation
 @pytest.mark.parametrize("name", [name for name in FACTORS if name != "device series"])

@@ -170,28 +170,21 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
             Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
-            data frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
-            Labelled data, here and in all arguments below, are aligned by labels: by the index that they share
-            with `nodes` or `y`, or by the names of nodes; labels that match neither are refused.
+            data frame of pandas, whose index holds the names of nodes. Arguments with labels are aligned by the
+            index that they share with `nodes` or `y`, or by the names of nodes; other labels are refused.
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: scale them to similar units first. Other
             likelihoods accept a single output.
         sample_weight : float or array_like, shape (n,), optional
-            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, trained or fixed, and
-            one of weight 0 is left out. With noise=1.0 the weights are the inverses of known variances. Unlike an
-            array in `noise` they are split with the nodes by scikit-learn, as in cross-validation.
+            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, and one of weight 0 is
+            left out. Unlike an array in `noise` they are split with the nodes by cross-validation.
         x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
-            the mean is c + x b. The columns of a data frame name the coefficients. Covariates of all nodes may be
-            given as `mean` instead.
+            Covariates, a row for each observation, the same for all observations of a node: the mean is c + x b.
+            The columns of a data frame name the coefficients. Those of all nodes may be given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
             Numbers of trials for the binomial likelihood, where y are the successes.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

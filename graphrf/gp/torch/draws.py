@@ -135,7 +135,6 @@ def pathwise_draws(
 
     Notes
     -----
-    With an exact solve the draws have the mean K_qx A^-1 (y - m) and the covariance K_qq - K_qx A^-1 K_xq.
     Variances estimated from s draws have the relative error sqrt(2 / s). Cost: one product with F_x and one with
     F_x^T on s columns for every iteration and round; memory: 2 N s numbers and about ten times m s. Threads solve
     in turn.

@@ -226,8 +226,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         numerics = self.numerics
         plan = make_plan(
             self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
-            automatic=self._is_automatic and problem.trained, sampler=numerics.sampler,
-            n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
+            automatic=isinstance(self.kernel, str) and self.kernel == AUTO and problem.trained,
+            sampler=numerics.sampler, n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
             remote=numerics.feature_sampler is not None,
         )  # fmt: skip
         problem, route = replace(problem, kernels=plan.kernels), plan.route
@@ -298,10 +298,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
             return "precision"
         drawn = self.numerics.sampler is not None or self.numerics.feature_sampler is not None
         return "features" if drawn else method
-
-    @property
-    def _is_automatic(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == AUTO
 
     @property
     def log_marginal_likelihood_(self) -> float:

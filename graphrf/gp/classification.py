@@ -82,24 +82,20 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     Parameters
     ----------
     graph : Graph
-        Undirected, N nodes. Shared, never copied.
+        Undirected, N nodes.
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
         A name stands for its default smoothness; a `Kernel` is the starting point of training.
     method : {"auto", "series", "precision", "features"}
-        "series": the exact K, by sparse products. "precision": the same by a sparse Cholesky factor of K^-1, for
-        `Matern` and `RegularizedLaplacian`. "features": Phi Phi^T of sampled rows. "auto": as in
-        `GraphGPRegressor`, and "features" where the prior variances of all nodes would cost more than 5e10
-        multiply-adds.
+        As in `GraphGPRegressor`; "auto" also takes "features" where the prior variances of all nodes would cost
+        more than 5e10 multiply-adds.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, chosen by the likelihood.
     normalize : bool
-        Whether K is scaled to variance 1 at every node, so that `output_scale` is the variance of latent
-        functions.
+        Whether K is scaled to variance 1 at every node, so that sigma^2 is the variance of latent functions.
     output_scale : float, optional
         Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
-        Which hyperparameters of the kernel are trained: all but smoothness (`nu`, `power`), none, or those
-        named.
+        Hyperparameters of the kernel to train: all but `nu` and `power`, none, or those named.
     predictive : {"mode", "integrated"}
         Probabilities are the softmax at the posterior mode, or its mean over the latent posterior; see Notes.
     max_train : int
@@ -108,9 +104,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     seed : int in [0, 2^63), optional
         None draws one, which `seed_` records.
     n_threads : int, optional
-        Number of threads. Default: the cores that the process may use.
+        Default: the cores that the process may use.
     progress : bool
-        Show progress on standard error.
+        Show progress bars.
 
     Attributes
     ----------
@@ -118,18 +114,12 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         The labels that occur, sorted.
     class_bias_ : ndarray, shape (C,)
         The means b, with sum 0.
-    kernel_ : Kernel
-        With trained hyperparameters.
-    output_scale_ : float
     log_marginal_likelihood_ : float
         Laplace's approximation, of the labels used in training.
-    method_ : str
-        The method that was used.
-    sampler_ : the sampler of the posterior, or None
     converged_, residual_ : bool, float
         Of training and the search for the mode.
-    seed_ : int
-    n_observations_, n_observed_nodes_ : int
+    kernel_, output_scale_, method_, sampler_, seed_, n_observations_, n_observed_nodes_
+        What was trained and used.
 
     Notes
     -----
@@ -195,10 +185,6 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             node has no label, as in scikit-learn, with a warning; of only two classes, -1 may be one.
         sample_weight : float or array_like, shape (n,), optional
             w >= 0: a label counts as w labels of its node, one of weight 0 is left out.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -380,8 +366,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         ----------
         nodes : nodes, as in `fit`; default all
         as_frame : bool
-            Return a pandas data frame with one row per node, indexed by the names of the nodes, and one column per
-            class.
+            Return a pandas data frame with one row per node, by name, and one column per class.
 
         Returns
         -------
@@ -390,10 +375,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Notes
         -----
-        With features the queried rows are sampled. With a sparse precision all nodes take half a solve for each
-        class, and the first time a selected inversion. With the series and `normalize=True` every node takes one
-        product with F, for its prior variance. Integrated, every node takes two such products and 2 C m^2
-        multiply-adds.
+        With a sparse precision all nodes take half a solve for each class, and at first a selected inversion; with
+        the series and `normalize=True` every node one product with F, for its prior variance. Integrated, every
+        node takes two such products and 2 C m^2 multiply-adds.
         """
         self._check_fitted()
         positions = self._queried(nodes)

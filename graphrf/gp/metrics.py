@@ -83,8 +83,7 @@ def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float
 
     Notes
     -----
-    With Sigma_i = L_i L_i^T and the squares 1 + d of the singular values of L_1^-1 L_0 it is half of sum (d -
-    log(1 + d)) + |L_1^-1 (mu_1 - mu_0)|^2, in which no large terms cancel. Time: some 5 k^3 operations.
+    It is computed so that no large terms cancel, in some 5 k^3 operations.
 
     Examples
     --------

@@ -83,8 +83,7 @@ class NodePredictor(NodeEstimator):
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
         x : array_like, shape (q,) or (q, b), or data frame, optional
-            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are already
-            known. The columns of a data frame are matched by name.
+            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are known.
         quantiles : sequence of float, optional
             Levels such as (0.025, 0.5, 0.975): quantiles of f, or of the expected observation, are returned
             instead of mean and standard deviations.
@@ -238,6 +237,8 @@ class NodePredictor(NodeEstimator):
     ) -> Any:
         """The probability that f, or the expected observation, exceeds a threshold (exceedance), or is below one.
 
+        Exact for the normal distribution of f, or the mixture of them; it costs as much as standard deviations.
+
         Examples
         --------
         >>> import graphrf as grf
@@ -268,10 +269,6 @@ class NodePredictor(NodeEstimator):
         ------
         ValueError
             Without a threshold, or for several outputs.
-
-        Notes
-        -----
-        Exact for the normal distribution of f, or the mixture of them. Cost: that of standard deviations.
         """
         self._check_fitted()
         low, high = checked_bounds(above, below)
@@ -365,7 +362,7 @@ class NodePredictor(NodeEstimator):
     def log_density(
         self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
     ) -> np.ndarray:
-        """Log predictive densities (for counts, probabilities) of single observations at nodes.
+        """Log predictive densities (for counts, probabilities) of single observations at nodes, shape (n,).
 
         Their negative mean over held-out observations is the log score: the smaller, the better the predictions.
 
@@ -376,15 +373,10 @@ class NodePredictor(NodeEstimator):
         x
             Covariates, as in `predict`.
 
-        Returns
-        -------
-        ndarray, shape (n,)
-
         Notes
         -----
         The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
-        largest values; with normal noise, the density of the normal distribution with the mean and variance of
-        `predict(return_std="observation")`.
+        largest values; with normal noise a normal density.
         """
         self._check_fitted()
         if x is not None:
@@ -412,15 +404,11 @@ class NodePredictor(NodeEstimator):
 
     @needs_memory(LESS_MEMORY)
     def prior_covariance(self, nodes: Any = None) -> np.ndarray:
-        """The prior covariance output_scale_ K / mean_variance_, exact (series), without noise.
+        """The prior covariance output_scale_ K / mean_variance_ without noise, (q, q), by the series.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`, at most 5,000 distinct ones; default all
-
-        Returns
-        -------
-        ndarray, shape (q, q)
         """
         self._check_fitted()
         positions = self.graph.positions(super()._queried(nodes))

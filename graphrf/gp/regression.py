@@ -170,28 +170,21 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
             Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
-            data frame of pandas, whose index holds the nodes: keys and labels are names (`Graph.index`).
-            Labelled data, here and in all arguments below, are aligned by labels: by the index that they share
-            with `nodes` or `y`, or by the names of nodes; labels that match neither are refused.
+            data frame of pandas, whose index holds the names of nodes. Arguments with labels are aligned by the
+            index that they share with `nodes` or `y`, or by the names of nodes; other labels are refused.
         y : array_like, shape (n,) or (n, p), optional
             Several outputs share all hyperparameters but the mean: scale them to similar units first. Other
             likelihoods accept a single output.
         sample_weight : float or array_like, shape (n,), optional
-            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, trained or fixed, and
-            one of weight 0 is left out. With noise=1.0 the weights are the inverses of known variances. Unlike an
-            array in `noise` they are split with the nodes by scikit-learn, as in cross-validation.
+            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, and one of weight 0 is
+            left out. Unlike an array in `noise` they are split with the nodes by cross-validation.
         x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates of the observed nodes, a row for each observation, the same for all observations of a node:
-            the mean is c + x b. The columns of a data frame name the coefficients. Covariates of all nodes may be
-            given as `mean` instead.
+            Covariates, a row for each observation, the same for all observations of a node: the mean is c + x b.
+            The columns of a data frame name the coefficients. Those of all nodes may be given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
             Numbers of trials for the binomial likelihood, where y are the successes.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -233,8 +226,8 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         numerics = self.numerics
         plan = make_plan(
             self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
-            automatic=self._is_automatic and problem.trained, sampler=numerics.sampler,
-            n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
+            automatic=isinstance(self.kernel, str) and self.kernel == AUTO and problem.trained,
+            sampler=numerics.sampler, n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
             remote=numerics.feature_sampler is not None,
         )  # fmt: skip
         problem, route = replace(problem, kernels=plan.kernels), plan.route
@@ -306,10 +299,6 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         return "features" if drawn else method
 
     @property
-    def _is_automatic(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == AUTO
-
-    @property
     def log_marginal_likelihood_(self) -> float:
         """See Attributes."""
         if not self.__sklearn_is_fitted__():
@@ -323,16 +312,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
     ) -> float:  # fmt: skip
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
 
-        Parameters
-        ----------
-        nodes, y, sample_weight, exposure, trials
-            See `fit`.
-        x
-            Covariates, as in `predict`.
-
-        Returns
-        -------
-        float
+        The arguments are those of `fit`, and `x` that of `predict`.
         """
         self._check_fitted()
         positions, y, rows = self._observed_rows(nodes, y)

@@ -77,12 +77,9 @@ class PosteriorDraws:
 
 
 def condition(rows: FeatureRows, solve: Solve[S], prior: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, S]:
-    r"""Weights of posterior draws, and the solution: the deterministic half of Matheron's rule.
+    """Weights g' of `posterior_draws`, and the solution: the deterministic half of Matheron's rule.
 
-    .. math:: g' = g + F_u^\top A^{-1} (z - F_u g), \quad A = F_u F_u^\top + \mathrm{diag}(noise).
-
-    With g ~ N(0, I) of shape (D, k) and z = y - c - eps of shape (m, k), eps ~ N(0, noise), each F_q g' is a draw
-    from the posterior of f - c. `rows` are F_u, (m, D), and `solve` maps b (m, k) to an object whose `value` is
+    `prior` are g, (D, k), `observed` are y - c - eps, (m, k), and `solve` maps b to an object whose `value` is
     A^-1 b.
     """
     solution = solve(observed - rows.apply(prior))
@@ -131,16 +128,14 @@ def posterior_draws(
 
     Notes
     -----
-    With an exact solve the distribution is exactly the posterior of K = F F^T: mean K_qu A^-1 residual, covariance
-    K_qq - K_qu A^-1 K_uq. A solve that leaves a residual r of a draw's right-hand side moves its coefficients
-    by F_u^T A^-1 r, of norm at most |r| / (2 sqrt(min noise)), and f(q) by at most sqrt(K_qq) times that: the
-    singular values of F_u^T A^-1 are s / (1 + s^2) <= 1/2 where the noise is 1.
+    With an exact solve the distribution is exactly the posterior of K = F F^T. A solve that leaves a residual r of
+    a draw's right-hand side moves its coefficients by F_u^T A^-1 r, of norm at most |r| / (2 sqrt(min noise)), and
+    f(q) by at most sqrt(K_qq) times that.
 
     Cost: two products with F_u on s p columns and the solve; memory: 3 D s p numbers, and some times m s p.
 
-    Source: Matheron's rule in the weights of features. Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth
-    2020, "Efficiently Sampling Functions from Gaussian Process Posteriors"; the same authors 2021, "Pathwise
-    Conditioning of Gaussian Processes", where solves and approximations are compared.
+    Source: Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors"; 2021, "Pathwise
+    Conditioning of Gaussian Processes".
 
     Examples
     --------

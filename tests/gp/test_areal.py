@@ -149,18 +149,6 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_dense_blocks_of_training_are_those_of_the_kernel(kernel, karate):
-    gram = PrecisionGram(precision_of(karate, kernel), np.array([3, 0, 8]))
-    matrix, slopes = gram(kernel, kernel.proportions)
-    block = np.ix_([3, 0, 8], [3, 0, 8])
-    np.testing.assert_allclose(matrix, kernel.dense(karate)[block], atol=1e-10)
-    for name, slope in zip(kernel.proportions, slopes, strict=True):
-        value = kernel.hyperparameters[name]
-        ends = [kernel.replace(**{name: value + s}).dense(karate)[block] for s in (1e-6, -1e-6)]
-        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, atol=1e-7)
-
-
 @pytest.fixture(scope="module")
 def districts():
     """A 12 x 12 map of districts with structured and unstructured variation, and its graph."""

@@ -65,20 +65,6 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
     np.testing.assert_allclose(gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes))  # it forgets them
 
 
-def test_rows_of_a_frame_are_found_by_the_labels_of_the_observations(grid, data):
-    x, f, _, nodes = data
-    gp = grf.GraphGPRegressor(grid, **KNOWN)
-    by_label = gp.fit(
-        pd.Series(f[nodes], index=nodes), x=x
-    ).coefficients_.mean  # rows of all nodes, in another order
-    by_row = gp.fit(nodes, f[nodes], x=x.iloc[nodes]).coefficients_.mean
-    np.testing.assert_array_equal(by_label, by_row)
-    by_name = gp.fit(dict(zip(nodes.tolist(), f[nodes], strict=True)), x=x).coefficients_.mean
-    np.testing.assert_array_equal(by_name, by_row)
-    with pytest.raises(ValueError, match=r"`x` has the labels 0, 1, .* there is no value for 28"):
-        gp.fit(pd.Series(f[nodes], index=nodes), x=x.drop(index=nodes[0]))
-
-
 def test_repeats_of_a_node_share_them(grid, data):
     x, f, _, nodes = data
     twice = np.concatenate([nodes, nodes])

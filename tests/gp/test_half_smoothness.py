@@ -9,7 +9,6 @@ from scipy import optimize
 
 import graphrf as grf
 from graphrf.gp import LatentGaussianModel, Nodes
-from graphrf.operators.precision.markov import SparsePrecision
 
 # What half-integer kernels are off by: relative to standard deviations.
 OFF = 1e-3
@@ -136,10 +135,3 @@ def test_terms_of_nodes_are_those_of_dense_algebra(graph, observed):
     mean, deviation = model.predict(everywhere, return_std=True, latent=True)
     np.testing.assert_allclose(mean, covariance[:, nodes] @ solved[:, 0], atol=OFF)
     np.testing.assert_allclose(deviation, np.sqrt(variances), rtol=OFF)
-
-
-@pytest.mark.parametrize("nu", [0.5, 2.5])
-def test_the_time_of_a_factor_is_known_before_layers_are_ordered(nu):
-    grid = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(60, 60)))
-    precision = SparsePrecision(grid, grf.Matern(nu=nu))
-    assert precision.seconds == pytest.approx(precision.own_elimination.seconds, rel=0.35)

@@ -113,15 +113,6 @@ def test_what_is_fixed_stays_so(roads, observed, settings):
     assert gp.kernel_.lengthscale == pytest.approx(series.kernel_.lengthscale, rel=0.03)
 
 
-def test_a_file_has_what_the_predictions_rest_on(roads, observed, tmp_path):
-    gp = grf.GraphGPRegressor(roads, kernel=KERNEL, method="precision", optimize=False, seed=0).fit(*observed)
-    gp.save(tmp_path / "gp.npz")
-    loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
-    assert loaded.method_ == "precision"
-    np.testing.assert_array_equal(loaded.predict(), gp.predict())
-    np.testing.assert_array_equal(loaded.sample([3, 4], 2, seed=1), gp.sample([3, 4], 2, seed=1))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

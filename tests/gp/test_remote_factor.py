@@ -10,7 +10,6 @@ import pytest
 import graphrf as grf
 from graphrf.gp.routes.rows import RootRows
 from graphrf.operators import factor as factor_module
-from graphrf.operators.factor import Factor
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
 
 KERNEL = grf.Diffusion(1.5)
@@ -40,14 +39,6 @@ def _rows(factor):
 
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
-def test_a_stand_in_is_a_factor_by_the_products_that_it_has(grid, factor):
-    remote, local = factor(_features(grid), Travels()), _features(grid).factor()
-    assert isinstance(remote, Factor)
-    f = KERNEL.modulation(11)
-    np.testing.assert_allclose(remote.matrix(f), local.matrix(f).toarray(), rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 @pytest.mark.parametrize("right_is_remote", [False, True])
 def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, factor, right_is_remote):
     monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 3 * 144 + 5)
@@ -62,23 +53,6 @@ def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, f
     assert travels.widest("apply", "apply_t") == 3
     assert travels.count("apply") == 14
     assert travels.count("apply_t") == (14 if right_is_remote else 0)
-
-
-@pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
-def test_all_columns_of_its_own_nodes_are_symmetric_and_come_from_narrow_panels(grid, monkeypatch, factor):
-    monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 7 * 144)
-    travels = Travels()
-    local, remote = _rows(_features(grid).factor(n_threads=1)), _rows(factor(_features(grid), travels))
-    every, chosen = np.arange(100), np.array([3, 17, 18, 60, 61, 62, 80, 99])
-    dense = remote.own_columns(every)
-    np.testing.assert_allclose(dense, local.dense(), rtol=0, atol=1e-14)
-    np.testing.assert_allclose(dense, dense.T, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(remote.own_columns(chosen), dense[:, chosen], rtol=0, atol=1e-14)
-    np.testing.assert_array_equal(local.own_columns(chosen), local.columns(local.take(chosen))[0])
-    asked = {name for name, *_ in travels}
-    assert asked == ({"gram_apply"} if factor is RemoteFactor else {"apply", "apply_t"})
-    assert travels.widest(*asked) == 7
-    np.testing.assert_allclose(remote.dense(), dense, rtol=0, atol=1e-14)
 
 
 def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(grid):

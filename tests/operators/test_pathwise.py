@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,18 +154,6 @@ def test_what_does_not_fit_is_refused(changed, message):
     arguments = {"noise": case.noise, "residual": case.residual, "n_samples": 2, **changed}
     with pytest.raises(ValueError, match=message):
         posterior_draws(case.rows, solve=case.solve, rng=np.random.default_rng(0), **arguments)
-
-
-def test_pathwise_knows_nothing_of_graphs():
-    tree = ast.parse(Path(pathwise.__file__).read_text(encoding="utf-8"))
-    imported = {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
-    }
-    assert imported - {"__future__", "collections.abc", "dataclasses", "typing"} == {"numpy", "graphrf._base"}
-    assert not {name for name in vars(pathwise) if name in ("Graph", "Factor")}
 
 
 # -- nodes of a graph ----------------------------------------------------------------------------

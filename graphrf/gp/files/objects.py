@@ -26,6 +26,7 @@ from graphrf.sampling.walks.coupling import Coupling
 from graphrf.sampling.walks.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
 from graphrf.sampling.walks.random_walks import RandomWalks
 
+LARGEST = 1e150  # of numbers whose squares are summed
 _CLASSES: dict[str, type[Any]] = {
     known.__name__: known
     for known in (
@@ -95,6 +96,21 @@ def check_sampler(sampler: Any, kernel: Kernel) -> None:
     """Raise unless what a file has as sampler is one of the kernel's Laplacian."""
     if require_sampler(sampler).laplacian != kernel.laplacian:
         raise ValueError("its sampler and its kernel are of different Laplacians")
+
+
+def check_probabilities(probabilities: Iterable[float]) -> None:
+    """Raise unless the probabilities of what a file averages over sum to 1."""
+    if abs(sum(probabilities) - 1) > 1e-9:
+        raise ValueError("the probabilities of its points do not sum to 1")
+
+
+def real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
+    """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
+    if array.dtype != np.float64 or array.ndim != n_axes:
+        raise checks.value_error(name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}")
+    if array.size and float(np.abs(checks.finite(name, array)).max()) > LARGEST:
+        raise checks.value_error(name, f"must be at most {LARGEST:g}, whose squares leave float64")
+    return array
 
 
 def _fields(made: type[Any]) -> list[str]:

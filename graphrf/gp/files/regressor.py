@@ -9,7 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.files.objects import attributes, check_sampler, decoded, encoded
+from graphrf.gp.files.objects import (
+    LARGEST,
+    attributes,
+    check_probabilities,
+    check_sampler,
+    decoded,
+    encoded,
+    real,
+)
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
@@ -28,7 +36,6 @@ _PLAIN = (
     *("mean_precision", "likelihood"),
 )
 _POINT = ("amplitude", "output_scale", "noise", "weight")
-_LARGEST = 1e150  # of numbers whose squares are summed
 _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 
 
@@ -79,7 +86,7 @@ class SavedRegressor(Saved):
     def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         settings = {name: decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
-            settings["mean"] = _real("covariates", arrays["covariates"], arrays["covariates"].ndim)
+            settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
         made: Any = cls
@@ -88,13 +95,13 @@ class SavedRegressor(Saved):
         nodes = _nodes(arrays["nodes"], graph.n_nodes)
         covariates, names = None, tuple(map(str, record["x_names"]))
         if "x" in arrays:
-            rows = _real("x", arrays["x"], 2)
+            rows = real("x", arrays["x"], 2)
             _require_consistent(rows.shape == (nodes.size, len(names)))
             covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
         _require_consistent(len(names) in (0, mean.width.size))
         mean = mean._replace(names=names or mean.names)
-        observations, offset = _observed(nodes, record, arrays, mean), _real("offset", arrays["offset"], 1)
+        observations, offset = _observed(nodes, record, arrays, mean), real("offset", arrays["offset"], 1)
         _require_consistent(observations.means.shape[1:] == offset.shape)
         fitted = {name: decoded(record["fitted"][name]) for name in _PLAIN}
         points = [_point(point) for point in record["points"]]
@@ -115,17 +122,8 @@ def _require_consistent(holds: bool) -> None:
         raise ValueError("its arrays are inconsistent")
 
 
-def _real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
-    """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
-    if array.dtype != np.float64 or array.ndim != n_axes:
-        raise checks.value_error(name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}")
-    if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
-        raise checks.value_error(name, f"must be at most {_LARGEST:g}, whose squares leave float64")
-    return array
-
-
 def _counts(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
-    if (_real(name, array, n_axes) <= 0).any():
+    if (real(name, array, n_axes) <= 0).any():
         raise checks.value_error(name, "must be positive")
     return array
 
@@ -141,7 +139,7 @@ def _nodes(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
 def _observed(
     nodes: np.ndarray, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], mean: MeanFunction
 ) -> Observations:
-    counts, means = _counts("counts", arrays["counts"], 1), _real("means", arrays["means"], 2)
+    counts, means = _counts("counts", arrays["counts"], 1), real("means", arrays["means"], 2)
     _require_consistent(nodes.shape == counts.shape == means.shape[:1] and means.shape[1] > 0)
     return Observations(
         nodes, counts, means, checks.number("within", record["within"], low=0), mean.basis[nodes],
@@ -166,7 +164,7 @@ def _with_observations(
     """Points of a file with the observations that give the approximation of each."""
     counts, means = (
         _counts("point_counts", arrays["point_counts"], 2),
-        _real("point_means", arrays["point_means"], 3),
+        real("point_means", arrays["point_means"], 3),
     )
     _require_consistent(
         counts.shape == (len(points), observations.nodes.size) and means.shape == (*counts.shape, 1)
@@ -197,10 +195,10 @@ def _check_numbers(given: FittedModel) -> None:
     if given.log_marginal_likelihood is not None:
         checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
     noise = max([given.noise, *(point.noise for point in given.points)])
-    if noise > _LARGEST * min(1.0, float(given.observations.counts.min())):
-        raise checks.value_error("noise", f"over `counts` must be at most {_LARGEST:g}")
-    if given.points and abs(sum(point.weight for point in given.points) - 1) > 1e-9:
-        raise ValueError("the probabilities of its points do not sum to 1")
+    if noise > LARGEST * min(1.0, float(given.observations.counts.min())):
+        raise checks.value_error("noise", f"over `counts` must be at most {LARGEST:g}")
+    if given.points:
+        check_probabilities(point.weight for point in given.points)
 
 
 def _check_models(given: FittedModel) -> None:

@@ -28,7 +28,8 @@ class Saved:
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
         """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
 
-        Settings and hyperparameters are JSON, observations and graph are arrays.
+        `feature_sampler` is not written. A loaded `GraphTimeGPRegressor` has the fitted kernels as its settings
+        `kernel` and `time_kernel`.
 
         Parameters
         ----------
@@ -41,11 +42,6 @@ class Saved:
         TypeError
             For kernels, samplers and distributions of lengths that are not graphrf's own, and for nodes' names
             that are neither text, numbers nor tuples of them.
-
-        Notes
-        -----
-        `feature_sampler` is not written: a loaded model samples all rows in its own process. A loaded
-        `GraphTimeGPRegressor` has the fitted kernels as its settings `kernel` and `time_kernel`.
 
         Examples
         --------
@@ -74,7 +70,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, graph: Graph | None = None) -> Self:
-        """The model that `save` wrote: it predicts as that one did.
+        """The model that `save` wrote: it predicts as that one did. The posterior is computed again, not trained.
 
         Parameters
         ----------
@@ -86,10 +82,6 @@ class Saved:
         ------
         FileNotFoundError, ValueError
             If the file does not exist or is incomplete, or if `graph` is a different graph.
-
-        Notes
-        -----
-        Nothing is trained; the posterior is computed again, so the file holds no matrices.
         """
         path = checks.path("path", path)
         if graph is not None:

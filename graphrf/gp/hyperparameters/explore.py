@@ -1,12 +1,6 @@
-r"""The tempered posterior of kernel, output scale and noise, and points that represent it.
+"""The tempered posterior of kernel, output scale and noise, and points that represent it.
 
-.. math:: \pi(\theta \mid y) \propto p(\theta) \, p(y \mid \theta)^t, \quad t = \min(1, n_0 / n)
-
-Hyperparameters are learned from at most n_0 observations' worth of information: no kernel is exactly right, and
-the likelihood of thousands of observations would concentrate on a wrong one, with too narrow intervals.
-
-Sources: Miller and Dunson 2019, "Robust Bayesian inference via coarsening"; Gruenwald and van Ommen 2017,
-"Inconsistency of Bayesian inference for misspecified linear models" (power likelihoods).
+See [the posterior of hyperparameters](../theory/gaussian_processes.md#the-posterior-of-hyperparameters).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-r"""The tempered posterior of hyperparameters with any likelihood, and points that represent it.
+"""The tempered posterior of hyperparameters with any likelihood, and points that represent it.
 
-As `explore`, but an evaluation of the evidence takes rounds of expectation propagation: quasi-random points of
-the prior, and of a normal distribution fitted to those that it favours, take the place of the grid. Both halves
-together are a sample of their mixture, with importance weights prior times tempered evidence over its density.
-
-Source: Owen and Zhou 2000, "Safe and effective importance sampling" (defensive mixtures, Sec. 2.2).
+Quasi-random points of the prior, and of a normal distribution fitted to those that it favours, take the place of
+the grid. Together they are a sample of their mixture, with importance weights (Owen and Zhou 2000, Sec. 2.2).
 """
 
 from __future__ import annotations

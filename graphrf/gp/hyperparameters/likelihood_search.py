@@ -86,9 +86,8 @@ class LikelihoodSearch:
     def _minimum(self, start: np.ndarray) -> tuple[float, bool, np.ndarray]:
         """The end of one search: `negative` there, whether its gradient is level, and the point.
 
-        The objective is divided by the number of observations: then a first step, which is its gradient, stays
-        near a start that a grid chose among several maxima. A line search turns back from a large number, but ends
-        at inf.
+        The objective is divided by the number of observations, so that a first step, its gradient, stays near the
+        start.
         """
         if not start.size:
             return 0.0, True, start

@@ -14,18 +14,9 @@ from graphrf.gp.posterior.generalised_mean import least_squares_mean
 
 
 class MarginalLikelihood(NamedTuple):
-    """The log marginal likelihood and its gradient.
+    """The log marginal likelihood, coefficients of the mean (b, p), and derivatives in log scale and log noise.
 
-    Attributes
-    ----------
-    value : float
-        Summed over the outputs and blocks.
-    mean : ndarray, shape (b, p)
-        Coefficients of the mean's basis for each output: their maximum-likelihood values.
-    log_scale, log_noise : float
-        Derivatives in the logarithms of the output scale and of the noise variance.
-    parameters : ndarray, shape (d,)
-        Derivatives in what the derivatives of the matrices were taken in.
+    `parameters` are those in what the derivatives of the matrices were taken in.
     """
 
     value: float

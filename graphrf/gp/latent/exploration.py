@@ -1,12 +1,8 @@
-r"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
+"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
 
-Points are drawn from normal distributions, along a sequence that fills the space evenly, and weighted by evidence
-times prior over their density. A few of them represent all, by systematic resampling, and there expectation
-propagation takes the place of Laplace's approximation.
-
-Sources: Rue, Martino and Chopin 2009, "Approximate Bayesian inference for latent Gaussian models by using
-integrated nested Laplace approximations", Sec. 3 and 6.5; Owen and Zhou 2000, "Safe and effective importance
-sampling".
+Points along a sequence that fills the space evenly have importance weights; a few of them, by systematic
+resampling, have expectation propagation. Sources: Rue, Martino and Chopin 2009, Sec. 3 and 6.5; Owen and Zhou
+2000.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.files.arrays import complete_file, read_record, write_record
 from graphrf.gp.files.objects import decoded, encoded
-from graphrf.gp.files.saved import Saved, decoded_names
+from graphrf.gp.files.saved import Saved
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.likelihoods.ordinal import Ordinal
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.metric.graph import MetricGraph
+from graphrf.gp.metric.saved import SavedMetric
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.along import Along
@@ -29,11 +30,10 @@ from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
-_FORMAT = "graphrf latent Gaussian model 1"
+_FORMAT = "graphrf latent Gaussian model 2"
 _TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
 _PRIORS = {known.__name__: known for known in (PenalisedDeviation, BetaPrior)}
 _PLAIN = ("formula", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
-_STREETS = ("src", "dst", "length")
 _WAY_OUT = "rename the levels"
 
 
@@ -56,7 +56,7 @@ class SavedModel:
             "terms": [_described(term, shared) for term in terms],
             "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
             "names": [Saved._encoded_names(graph) for graph in shared.graphs],
-            "street_names": [Saved._encoded_names(each.graph) for each in shared.streets],
+            "street_names": [SavedMetric._encoded_names(streets) for streets in shared.streets],
             "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
             "given": {name: _as_json(getattr(self, name)) for name in ("exposure", "trials", "event")},
             "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
@@ -85,14 +85,11 @@ class SavedModel:
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, _FORMAT)
             shared = _Shared(
-                [
-                    Saved._graph_of({name: arrays[f"{name}{k}"] for name in Saved._graph_fields}, names)
-                    for k, names in enumerate(record["names"])
-                ],
+                [_graph(Saved, k, names, arrays) for k, names in enumerate(record["names"])],
                 [decoded(each) for each in record["kernels"]],
                 [
-                    MetricGraph(*(arrays[f"{name}{k}"] for name in _STREETS), nodes=decoded_names(names))
-                    for k, names in enumerate(record["street_names"])
+                    _graph(SavedMetric, number, names, arrays)
+                    for number, names in enumerate(record["street_names"])
                 ],
             )
             terms = [_made(each, shared) for each in record["terms"]]
@@ -132,8 +129,13 @@ class _Shared(NamedTuple):
         for number, graph in enumerate(self.graphs):
             result |= {f"{name}{number}": each for name, each in Saved._graph_arrays(graph).items()}
         for number, streets in enumerate(self.streets):
-            result |= {f"{name}{number}": getattr(streets, name) for name in _STREETS}
+            result |= {f"{name}{number}": each for name, each in SavedMetric._graph_arrays(streets).items()}
         return result
+
+
+def _graph(saved: type[Saved], number: int, names: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The graph, or the streets, of this number in a file."""
+    return saved._graph_of({name: arrays[f"{name}{number}"] for name in saved._graph_fields}, names)
 
 
 def _of_points(points: list[Gaussian]) -> dict[str, np.ndarray]:

@@ -173,9 +173,8 @@ class MetricGraph:
     def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
         """The edges subdivided at places, in an order that does not depend on that of the places.
 
-        For a field of order 2 places move to the nearest of points that are a 500th of `road_length` apart: pieces
-        x long take x^3 of the digits of its precision, and it differs by about x between their ends, in
-        deviations.
+        For a field of order 2 places are rounded to 500ths of `road_length`: pieces x long take x^3 of the digits
+        of its precision.
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)

@@ -88,12 +88,10 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     ----------
     lengthscale_, output_scale_, noise_ : float
         The hyperparameters with the highest posterior density.
-    mean_ : float, or ndarray of shape (p,) for several outputs
-        c.
-    coefficients_ : Coefficients
-        (mean, std, names) of c and b, as in `GraphGPRegressor`.
+    mean_, coefficients_
+        c; c and b, as in `GraphGPRegressor`.
     log_marginal_likelihood_ : float
-        Log marginal likelihood of all observations, without the prior, summed over outputs.
+        Of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient vanishes at the fitted hyperparameters.
     n_points_, n_observations_, n_observed_places_ : int
@@ -148,13 +146,9 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         places : nodes, pairs (edge number, distance) or triples (u, v, distance from u)
             n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`, a dictionary of
             places and values, or a Series or data frame of pandas, whose index holds the places.
-        y : array_like, shape (n,) or (n, p), optional
-            Several outputs share all hyperparameters but the mean. Arguments with an index are aligned by the one
-            that they share with `places` or `y`; an index that differs is refused.
-        sample_weight : float or array_like, shape (n,), optional
-            w >= 0: the noise variance of an observation is `noise` / w; observations of weight 0 are left out.
-        x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates, a row for each observation: the mean is c + x b.
+        y, sample_weight, x
+            As in `GraphGPRegressor.fit`. Arguments with an index are aligned by the one that they share with
+            `places` or `y`; an index that differs is refused.
 
         Raises
         ------
@@ -275,25 +269,15 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         places : places, as in `fit`; default all nodes
-        return_std : bool or "observation"
-            True: standard deviations of c + x b + u. "observation": of a new observation, including noise.
-        return_cov : bool
-            The joint covariance, at most 5,000 distinct places.
-        x : array_like, shape (q,) or (q, b), or data frame, optional
-            Covariates of these places, if `fit` was given `x`; those of observed places are known.
-        quantiles : sequence of float, optional
-            Levels between 0 and 1, whose quantiles are returned instead of mean and standard deviations.
+        return_std, return_cov, x, quantiles
+            As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct places.
         as_frame : bool
             Return a pandas data frame with one row per place, indexed by that of `places` or by the places.
-            Columns are "mean" and, if asked for, "std", or the levels of the quantiles.
 
         Returns
         -------
-        mean : ndarray, shape (q,) or (q, p)
-        std : ndarray, shape of `mean`
-        cov : ndarray, shape (q, q)
-            The same for all outputs; if predictions are averaged, the mean over outputs.
-        quantiles : ndarray, shape (q, levels)
+        mean, std, cov, quantiles : ndarray
+            As by `GraphGPRegressor.predict`.
         """
         if checks.flag("as_frame", as_frame):
             result = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)

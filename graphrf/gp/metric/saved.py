@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.gp.files.objects import attributes, decoded, encoded
+from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
 from graphrf.gp.files.saved import WAY_OUT, Saved, decoded_names
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Places
@@ -22,7 +22,6 @@ from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
 _SETTINGS = ("alpha", "lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
-_LARGEST = 1e150  # of numbers whose squares are summed
 
 
 class Seen(NamedTuple):
@@ -67,8 +66,7 @@ class SavedMetric(Saved):
         loaded._checked()
         seen = _seen(graph, loaded.mean, loaded.alpha, record, arrays)
         points = [_point(*point) for point in record["points"]]
-        if not points or abs(sum(weight for _, weight in points) - 1) > 1e-9:
-            raise ValueError("the probabilities of its points do not sum to 1")
+        check_probabilities(weight for _, weight in points)
         fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
         for name in _FITTED[:-1]:
             checks.number(name, fitted[name])
@@ -134,16 +132,18 @@ def _seen(
     """The observations of a file, once they can be such."""
     places = _places(graph, arrays)
     n, single = places.node.size, checks.flag("single", record["single"])
-    values, offset = _numbers("values", arrays, (n, None)), _numbers("offset", arrays, (None,))
-    if values.shape[1] != offset.size or not values.size or (single and offset.size != 1):
+    values, offset = real("values", arrays["values"], 2), real("offset", arrays["offset"], 1)
+    weights = real("precisions", arrays["precisions"], 1) if "precisions" in arrays else None
+    if values.shape != (n, offset.size) or not values.size or (single and offset.size != 1):
         raise ValueError("its arrays are inconsistent")
-    weights = _numbers("precisions", arrays, (n,)) if "precisions" in arrays else None
-    if weights is not None and (weights <= 0).any():
-        raise checks.value_error("precisions", "must be positive")
+    if weights is not None and (weights.size != n or (weights <= 0).any()):
+        raise checks.value_error("precisions", "must be positive, one for each place")
     pieces = graph.subdivide(places, alpha)
     covariates, names = None, tuple(map(str, record["x_names"]))
     if "x" in arrays:
-        x = _numbers("x", arrays, (n, len(names)))
+        x = real("x", arrays["x"], 2)
+        if x.shape != (n, len(names)):
+            raise ValueError("its arrays are inconsistent")
         covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
     function = MeanFunction.of(mean, pieces.n_nodes, np.unique(pieces.where), covariates)
     return Seen(places, values, offset, weights, function._replace(names=names or function.names), single)
@@ -161,16 +161,6 @@ def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:
     if (distance[inside] < 0).any() or (distance[inside] > graph.length[edge[inside]]).any():
         raise ValueError("its places are not on their edges")
     return Places(node, edge, distance)
-
-
-def _numbers(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...]) -> np.ndarray:
-    array = arrays[name]
-    wanted = len(shape) == array.ndim and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
-    if array.dtype != np.float64 or not wanted:
-        raise checks.value_error(name, f"must be float64 of shape {shape}, got {checks.describe(array)}")
-    if array.size and float(np.abs(checks.finite(name, array)).max()) > _LARGEST:
-        raise checks.value_error(name, f"must be at most {_LARGEST:g}, whose squares leave float64")
-    return array
 
 
 def _point(lengthscale: Any, output_scale: Any, noise: Any, weight: Any) -> tuple[FieldHyperparameters, float]:

@@ -97,9 +97,8 @@ def warn_of_no_information(result: Best, observations: Observations, fixed: Fiel
 def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
     """Hyperparameters that represent their posterior to the power `temper`: the best, and two along each axis.
 
-    The axes are those of the curvature at the best. Along each of them the posterior is taken as two half-normal
-    densities, of deviations at which it falls as they do; a normal posterior has the mean and covariance of the
-    points.
+    The axes are those of the curvature at the best, along which the posterior is taken as two half-normal
+    densities.
     """
     mode, d = result.point, result.point.size
     if d == 0:

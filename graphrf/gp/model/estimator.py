@@ -39,27 +39,12 @@ class NodeEstimator(BaseEstimator):
     __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings, and with `deep` those of kernel, numerics, likelihood and prior: `kernel__lengthscale`.
-
-        Parameters
-        ----------
-        deep : bool
-
-        Returns
-        -------
-        dict
-        """
+        """The settings, and with `deep` those of kernel, numerics, likelihood and prior: `kernel__lengthscale`."""
         params: dict[str, Any] = super().get_params(deep=deep)
         return params | _nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; `kernel__lengthscale=2.0` replaces the kernel by one with that lengthscale.
-
-        Raises
-        ------
-        ValueError
-            For unknown names.
-        """
+        """Change settings; `kernel__lengthscale=2.0` replaces the kernel. ValueError for unknown names."""
         super().set_params(**{name: value for name, value in params.items() if "__" not in name})
         for outer, changes in _grouped(params).items():
             whole = self.get_params(deep=False).get(outer)

@@ -97,9 +97,8 @@ def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
 def gap_probability(value: float, count: int, others: np.ndarray) -> float:
     """The probability of so large a gap between `count` values and the sorted others beside them.
 
-    For an exponential tail of any rate, k times the gap after the k-th extreme value are independent with one
-    exponential distribution (Renyi 1953, "On the Theory of Order Statistics"), so that the tail of the others sets
-    the scale. The unit of rounded values does not count as a gap, and is added to the scale.
+    For an exponential tail, k times the gap after the k-th extreme value are independent with one exponential
+    distribution (Renyi 1953). The unit of rounded values does not count as a gap.
     """
     n = min(_TAIL, others.size // 2)
     if n < 2 or others[0] <= value <= others[-1]:

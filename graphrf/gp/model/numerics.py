@@ -25,16 +25,12 @@ class Numerics:
     ----------
     normalize : bool, optional
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is the mean variance of f.
-        Default: for all kernels but the areal ones, whose output scale is the sigma^2 of their own definitions.
-        Only a fixed `output_scale` and the reported one depend on it; where the scale is trained, predictions do
-        not.
+        Default: for all kernels but the areal ones. Where the scale is trained, predictions do not depend on it.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For the method "features". Default: compressed powers of 64 to 512 entries, as many as training can
         afford, with as many steps as the trained kernel needs to lose at most a thousandth of sum |f_k| (an
-        error of K of at most 0.2 %), up to 128. Rows with fewer entries are exact. With any sampler training
-        ends, with a warning, at the lengthscale for which the variance of the rows is a quarter of the diagonal
-        of K: a larger variance would pass for a signal that differs at every node, and intervals would be too
-        narrow.
+        error of K of at most 0.2 %), up to 128. With any sampler training ends, with a warning, at the lengthscale
+        for which the variance of the rows is a quarter of the diagonal of K.
     feature_sampler : callable, optional
         Samples the rows of the observed nodes for the posterior: called as `graphrf.sample_features` (the
         default) with graph, sampler, `nodes`, `seed`, `n_threads` and `dtype`, it returns an object whose
@@ -59,7 +55,7 @@ class Numerics:
         of K are below 5e10 in all, else sampled. There is a column for each node and set of hyperparameters; by
         series at most one for each observed node and set, and one for each node.
     n_threads : int, optional
-        Number of threads. Default: the cores that the process may use.
+        Default: the cores that the process may use.
     """
 
     normalize: bool | None = None

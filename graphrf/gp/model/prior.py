@@ -122,8 +122,8 @@ class HyperparameterPrior:
     Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
 
     Without a prior the likelihood of a few observations is often largest where the noise or the output scale
-    vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of observations outweigh them.
-    `benchmarks/calibration.py` measures the effect on the coverage of intervals and on the errors of means.
+    vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of observations outweigh them
+    (`benchmarks/calibration.py`).
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class HyperparameterPrior:
     >>> prior = grf.gp.HyperparameterPrior(noise=(0.01, 3.0))  # measured well: about a hundredth of y's variance
     >>> gp = grf.GraphGPRegressor(line, prior=prior, seed=0).fit([0, 3, 6, 9], [0.0, 1.0, 2.1, 2.9])
 
-    Sources: on why such priors, Simpson et al. 2017, "Penalising Model Component Complexity".
+    Source: Simpson et al. 2017, "Penalising Model Component Complexity".
     """
 
     lengthscale: tuple[float, float] | None = (3.0, 3.0)

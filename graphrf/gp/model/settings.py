@@ -102,11 +102,8 @@ def is_normalized(numerics: Numerics, kernel: Kernel) -> bool:
 def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
     """The kernels that kernel="auto" compares: Matern kernels of four degrees of smoothness, for each Laplacian.
 
-    Diffusion is not among them. Its evidence is the highest for smooth values on meshes, such as coordinates, but
-    what it cannot explain goes into the noise, and its intervals are too narrow (`benchmarks/calibration.py
-    --signals height normal`, with and without `--kernel diffusion`).
-
-    Where all degrees are equal both Laplacians make the same kernels, so one is enough.
+    Diffusion is not among them: its intervals for smooth values on meshes are too narrow
+    (`benchmarks/calibration.py`). Where all degrees are equal one Laplacian is enough.
     """
     laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
     degrees = graph.walk_degrees

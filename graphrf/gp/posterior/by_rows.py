@@ -43,9 +43,7 @@ _ROUNDING = 16 * np.finfo(np.float64).eps
 def positive_semidefinite(covariance: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """A posterior covariance, the prior one less a reduction, made positive semi-definite; it may be overwritten.
 
-    Its diagonal is at least 0, and its smallest eigenvalue at least -1e-8 times the largest. Where nearly all of
-    the prior is explained, rounding is large beside the rest: there the matrix is projected, in about 10 q^3
-    operations.
+    Where nearly all of the prior is explained, rounding is large beside the rest: there the matrix is projected.
     """
     diagonal = np.einsum("ii->i", covariance)
     largest = diagonal.max(initial=0.0)

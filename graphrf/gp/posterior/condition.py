@@ -139,9 +139,7 @@ def condition(
     """The posterior, and a bound on the error of a truncated series in units of the output scale.
 
     `basis` is the mean function's at all nodes, with ones first if there are any, so that predictions include
-    `offset`. The rest are settings of `GraphGPRegressor`, its `feature_sampler`, a function called in each
-    iteration of conjugate gradients, and a sparse precision on the same graph, if there is one. The same arguments
-    give the same posterior.
+    `offset`; the rest are settings of `GraphGPRegressor`. The same arguments give the same posterior.
     """
     parts = [model.at(point) for point in model.points] or [model]
     if model.sparse:

@@ -40,22 +40,12 @@ class _System(NamedTuple):
 
 
 class SpectralCG:
-    r"""A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m observed.
+    """A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m observed.
 
-    With w = A^-1 b and g = R^T w the system is, on all nodes,
-
-    .. math:: (I + R^\top D^{-1} R) \, g = R^\top D^{-1} b, \quad w = D^{-1} (b - R g).
-
-    Were all nodes observed evenly, R^T D^-1 R would be rho K, a function of the Laplacian, with rho the sum of 1 /
-    D over N. So g = B h with the filter B = (I + rho K)^{-1/2} brings all eigenvalues near 1 where observed nodes
-    are distributed evenly, however large those of K are. A random tenth of a grid's nodes takes some ten steps for
-    `Diffusion(40)`, and a hundred for `Diffusion(10)`; plain conjugate gradients take many more.
-
-    A step costs two products with R and two with B; B takes more products with W the larger rho K is. Every
-    solution is checked by its true residual in A, and solved again until that is below `tol` |b|. So steps may use
-    `rough`, from a tolerance to a product with the kernel's root of that operator-norm error, in single precision
-    where it suffices: an error of c / sqrt(rho) leaves about c of the residual. The exact R follows where it
-    leaves too much.
+    See [linear systems](../theory/gaussian_processes.md#linear-systems); g = B h with the filter B = (I + rho
+    K)^{-1/2}. A step costs two products with R and two with B. Every solution is checked by its true residual in
+    A, and solved again until that is below `tol` |b|: steps may use `rough`, from a tolerance to a product with
+    the kernel's root of that operator-norm error, of which c / sqrt(rho) leaves about c of the residual.
     """
 
     name = "cg"

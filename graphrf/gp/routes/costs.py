@@ -42,9 +42,8 @@ TRAINED = 500
 def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
     """ "series" or "features", from the cost of a fit.
 
-    The exact series is taken where its products stay affordable: 40 for every training node, and for the posterior
-    40 for every observed node or those of a solve by conjugate gradients, whichever are fewer. Above that budget,
-    which is smaller on graphs without small separators, sampled rows are taken where they cost a quarter at most.
+    The exact series is taken where its products stay within a budget, which is smaller on graphs without small
+    separators; above it sampled rows, where they cost a quarter at most.
     """
     series = column_products(graph, n_trained) + solve_products(graph, n_observed)
     if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):
@@ -70,9 +69,8 @@ def choose_deviations(graph: Graph, method: str, n_nodes: int, n_observed: int, 
 def exact_products(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> float:
     """Multiply-adds of exact deviations at some nodes for some sets of hyperparameters.
 
-    The series makes a column for every predicted or every observed node and set, whichever are fewer, and with the
-    latter half products for the shared prior variances. Sampled rows make columns for predicted nodes, a sparse
-    precision none.
+    The series makes a column for every predicted or every observed node and set, whichever are fewer; sampled rows
+    for predicted nodes, a sparse precision none.
     """
     if method == "precision":
         return 0.0
@@ -106,9 +104,8 @@ def factored_precision(
 ) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
     """The sparse precision that kernels share, and the (kernel, names) whose factors fit into memory.
 
-    An average over points holds a factor for each of them and for noise alone; a mode holds those of prior and
-    posterior, and the blocks of a selected inverse. `precision` is one with known orders of elimination.
-    FactorTooLargeError if no kernel fits.
+    An average over points holds a factor for each of them and for noise alone; a mode holds three. `precision` is
+    one with known orders of elimination. FactorTooLargeError if no kernel fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
     kept, lacking = [], ""

@@ -58,13 +58,10 @@ class SeriesGram:
     .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
               \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
 
-    The table grows as far as the requested kernels need, up to `max_degree`, where the series is truncated. Terms
-    below 1e-9 of K's norm are included if the table holds them already. An evaluation costs (degree) m^2 / 2
-    multiply-adds for the matrix and for each derivative.
-
-    The table takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each degree, and 2 N m
-    numbers. N counts the nodes within about degree / 2 steps of S; where edges join near positions (grids,
-    meshes), products are of the rows only that 16 neighbouring nodes of S have reached.
+    The table grows as far as the requested kernels need, up to `max_degree`, where the series is truncated. It
+    takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each degree; N counts the nodes
+    within about degree / 2 steps of S. An evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and each
+    derivative.
     """
 
     def __init__(

@@ -54,10 +54,8 @@ def make_plan(
 ) -> Plan:
     """The route of a fit, and the kernels that it serves.
 
-    A `method` other than "auto" is taken. Else it is the sparse precision where its factors cost less than the
-    series, and the series unless sampled features cost a quarter of it at most. Of `automatic` kernels, those of
-    kernel="auto", a route may serve some. `n_points` posteriors are averaged; `remote` rows are not held by the
-    posterior.
+    With method="auto" it is the sparse precision where its factors cost less than the series, and the series
+    unless sampled features cost a quarter of it at most. Of `automatic` kernels a route may serve some.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)

@@ -1,9 +1,6 @@
 r"""K among a few nodes as a combination of resolvents of the Laplacian, for all kernels of one Laplacian at once.
 
-.. math:: g(L) \approx \sum_j w_j (\sigma_j I + L)^{-1} + w_\infty I
-
-with poles at equal steps of the logarithm: rational functions of that kind are near to any function that changes
-slowly on the logarithmic scale of the eigenvalues, as those of Matern kernels do, at every lengthscale.
+.. math:: g(L) \approx \sum_j w_j (\sigma_j I + L)^{-1} + w_\infty I, \quad \log \sigma_j \text{ equally spaced.}
 """
 
 from __future__ import annotations

@@ -41,9 +41,8 @@ class RootSeries(NamedTuple):
 def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> RootSeries:
     """The root of a kernel by its power series, or the Chebyshev series of F where that is inaccurate.
 
-    The function needs far fewer terms than its power series. Kernels that have only a power series are truncated
-    after `LONGEST_SERIES` terms: ValueError if half of the root's norm may be lacking, a warning if a hundredth
-    and `warns`.
+    Kernels that have only a power series are truncated after `LONGEST_SERIES` terms: ValueError if half of the
+    root's norm may be lacking, a warning if a hundredth and `warns`.
     """
     scale = graph.laplacian_scale(kernel.laplacian)
     length = series_length(kernel, scale, _TAIL)

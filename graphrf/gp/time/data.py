@@ -264,18 +264,13 @@ def _frame_numbers(frame: Any) -> np.ndarray:
         own = frame.iloc[:, position]
         if getattr(own.dtype, "kind", "O") not in "biuf" and any(isinstance(value, str) for value in own):
             raise checks.type_error("Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}")
-    try:
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (TypeError, ValueError):
-        pass
-    for position, name in enumerate(frame.columns):
         try:
-            frame.iloc[:, position].to_numpy(dtype=np.float64, na_value=np.nan)
+            own.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise checks.type_error(
                 "Y", f"must have columns of numbers, with NaN for gaps, which column {name!r} is not"
             ) from None
-    raise checks.type_error("Y", "must have columns of numbers, with NaN for gaps")
+    return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _is_labelled(values: Any) -> bool:

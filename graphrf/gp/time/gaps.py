@@ -62,9 +62,8 @@ class ObservedCells:
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
         """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused in gaps.
 
-        The first is A^-1 y where something was observed, and the residual of the equations for z in gaps, so that
-        products with covariances return z however loose the solve. Both are 0 at times without observation.
-        `start` has first guesses of z.
+        The first is A^-1 y where something was observed, and the residual of the equations for z in gaps. `start`
+        has first guesses of z.
         """
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:

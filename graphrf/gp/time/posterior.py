@@ -40,12 +40,8 @@ class TimePosterior:
     """f given y at the observed cells of a grid, for known hyperparameters and a mean of 0.
 
     The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with alpha =
-    A^-1 y: products with semiseparable matrices, linear in the number of times. Where each time has all sensors or
-    none, variances are exact, by the smoother of each series. Else they are means of squared errors of draws
-    (Matheron's rule), with what no sensor determines added exactly.
-
-    `before` is the posterior given the first of these times only, from which filters and conjugate gradients go
-    on.
+    A^-1 y. Where each time has all sensors or none, variances are exact, by the smoother of each series; else see
+    `_with_gaps`. `before` is the posterior given the first of these times only, from which solves begin.
     """
 
     cells: ObservedCells

@@ -5,9 +5,8 @@ With the covariance V_t that is predicted for the states, a step of the filter i
 .. math:: S_t = h^\top V_t h + s_t, \quad g_t = V_t h / S_t, \quad
           V_{t+1} = \Phi_{t+1} (V_t - S_t g_t g_t^\top - P) \Phi_{t+1}^\top + P.
 
-Transitions act within blocks of states, of one or two as a rule. Of symmetric matrices the lower triangle is kept,
-row after row, whose entries are eight numbers, one of each series. A step goes through the rows of one block at a
-time, which stay in the processor's first cache.
+Of symmetric matrices the lower triangle is kept, row after row, whose entries are eight numbers, one of each
+series.
 """
 
 from __future__ import annotations

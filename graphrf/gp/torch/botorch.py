@@ -124,10 +124,9 @@ class GraphGPModel(FantasizeMixin, Model):
         Notes
         -----
         Several outputs are independent. The batch is that of X, broadcast with `batch_shape`. Cost: for q = 1 one
-        prediction of deviations at the distinct nodes of all batches; for q > 1 their joint covariance, at most
-        5,000 distinct nodes at once; conditioned on n more observations, that of the n + q nodes and n^3 / 3
-        operations for each batch. Where a node occurs twice in a batch the covariance is singular, and
-        linear_operator warns when it adds jitter to sample from it.
+        prediction of deviations at the distinct nodes of all batches; for q > 1 their joint covariance; given n
+        more observations, that of the n + q nodes and n^3 / 3 operations for each batch. Where a node occurs twice
+        in a batch, linear_operator warns when it adds jitter to sample.
         """
         nodes = _batches(X)
         like = X if X.is_floating_point() else torch.zeros((), dtype=torch.float64, device=X.device)

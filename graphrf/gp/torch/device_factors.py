@@ -36,16 +36,10 @@ _KEPT_NUMBERS = 2**26
 class TorchFeatureFactor(TorchFactor):
     """The factor of sampled features on a torch device, float32 or float64: a `TorchFactor`.
 
-    One pattern serves all modulations: the value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k))
-    over its visits, of count c after k steps, added in float64 in the order of the visits: the same bits in every
-    run. Products and gradients on CUDA repeat to rounding only. Values are computed again when f changes; the
-    order of the transpose is kept. The features' record is used where it lies on the device, and copied there
-    where it does not.
-
-    Memory on the device besides the record (4 bytes per visit, 6 an entry): 16 bytes per row, 8 a node, and for
-    each entry two numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on.
-    In float32, 10^6 nodes with 290 visits and 200 entries each take 2.4 GB of record and 3.2 GB besides. Passes
-    over the visits take up to 1 GB for a while; a gradient three times 2^27 numbers.
+    The value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k)) over its visits, of count c after k
+    steps, added in float64 in the order of the visits. Memory on the device besides the record (4 bytes per visit,
+    6 an entry): 16 bytes per row, 8 a node, and for each entry two numbers of `dtype` and, with the transpose, two
+    indices of 4 bytes, or 8 from 2^31 entries on; a gradient takes three times 2^27 numbers.
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
@@ -137,16 +131,11 @@ class _Made:
 class TorchSeriesFactor(TorchFactor):
     """Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
-    Its P_k are Chebyshev polynomials of the walk matrix moved to [-1, 1]: M = W for the normalized Laplacian, 2 W
-    - I for the combinatorial one. A kernel needs far fewer of them than powers (combinatorial `Diffusion` of
-    lengthscale 3 on a graph of largest degree 294: 196 for 1,577 powers). The `max_length` of `series` is not
-    used.
-
-    F F^T = sum_k s_k T_k(M) with s the 2 L + 1 Chebyshev coefficients of the squared series, so that entries of
-    T_k among n rows serve all hyperparameters. Where a gradient is wanted, `gram` makes them once, by as many
-    sparse products as one F F^T takes, and keeps them for one set of rows: n (n + 1) / 2 numbers a term, up to
-    2^26 in all (512 MiB in float64; 400 rows and 836 terms). A sum over them and its gradient then take n^2 / 2
-    multiply-adds a term. Memory on the device besides: the walk matrix, and four blocks of N x p numbers.
+    M is the walk matrix moved to [-1, 1]: W for the normalized Laplacian, 2 W - I for the combinatorial one. F F^T
+    = sum_k s_k T_k(M) with s the Chebyshev coefficients of the squared series, so that entries of T_k among n rows
+    serve all hyperparameters: where a gradient is wanted, `gram` makes them once and keeps them for one set of
+    rows, n (n + 1) / 2 numbers a term, up to 2^26 in all. Memory besides: the walk matrix, four blocks of N x p
+    numbers.
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:

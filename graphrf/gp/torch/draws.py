@@ -135,7 +135,6 @@ def pathwise_draws(
 
     Notes
     -----
-    With an exact solve the draws have the mean K_qx A^-1 (y - m) and the covariance K_qq - K_qx A^-1 K_xq.
     Variances estimated from s draws have the relative error sqrt(2 / s). Cost: one product with F_x and one with
     F_x^T on s columns for every iteration and round; memory: 2 N s numbers and about ten times m s. Threads solve
     in turn.
@@ -172,11 +171,9 @@ def pathwise_draws(
 def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, float]:
     """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves at most.
 
-    linear_operator stops at the mean of the columns' recurrence residuals, and takes no step whose square is below
-    1e-10, so that it reaches about 1e-5 only: the residual is solved for again, as long as that halves the largest
+    linear_operator reaches about 1e-5 only: the residual is solved for again, as long as that halves the largest
     one. A step d of a column is taken if d (r + r') > 0, with r and r' the residuals before and after, so that it
-    lowers the error's A-norm: the norm of the error of the drawn function on the whole graph (but for the noise's
-    part).
+    lowers the error's A-norm.
     """
     # squares of columns of any size must not overflow: first to a sum of 1, then to a norm of 1
     tiny = torch.finfo(rhs.dtype).tiny

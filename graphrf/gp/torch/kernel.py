@@ -93,8 +93,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Raises
     ------
     TypeError, ValueError
-        If `source` is none of these, the kernel does not fit it, or inputs are no known nodes; when evaluated, if
-        features on a device are not on the module's.
+        If the kernel does not fit `source`, inputs are no known nodes, or features are on another device than the
+        module.
     linear_operator.utils.errors.NanError
         A `ValueError` too: if hyperparameters make no kernel, or one that vanishes. BoTorch's fits step back.
 
@@ -109,14 +109,12 @@ class GRFKernel(gpytorch.kernels.Kernel):
     -----
     Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
     (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
-    dense matrix of their distinct nodes. dtype and device are those of the module, which begins on the CPU; host
-    features are copied to its device ([devices](../devices.md)). A deep copy shares graph and features; a pickle
-    holds features as arrays of the host.
+    dense matrix of their distinct nodes. dtype and device are those of the module, to which host features are
+    copied ([devices](../devices.md)). A deep copy shares graph and features.
 
     Cost: see `FactorOperator`; the series takes two sparse products a Chebyshev term for each column. Where the
-    dense matrix of a graph's kernel among n nodes is wanted with its gradient (exact GPs up to linear_operator's
-    `max_cholesky_size`, 800), entries of the polynomials are kept for the last nodes: n^2 / 2 numbers a term, at
-    most 512 MiB in float64.
+    dense matrix among n nodes is wanted with its gradient, entries of the polynomials are kept for the last nodes:
+    n^2 / 2 numbers a term, at most 512 MiB in float64.
     """
 
     def __init__(

@@ -39,19 +39,14 @@ def test_likelihoods_are_those_of_dense_contrasts(n_outputs, columns, precisions
     a = np.ones(10) if weights is None else weights
     # contrasts of the raw observations, whose density does not depend on the mean's coefficients
     contrasts = np.linalg.qr(basis[nodes], mode="complete")[0][:, columns:].T
-    expected = []
-    for scale, noise in zip(cells.scales[some], cells.noises[some], strict=True):
-        covariance = contrasts @ (scale * k[np.ix_(nodes, nodes)] + np.diag(noise / a)) @ contrasts.T
-        law = multivariate_normal(np.zeros(10 - columns), covariance)
-        expected.append(sum(law.logpdf(contrasts @ y[:, j]) for j in range(n_outputs)))
-    away = found[0, some] - expected
-    np.testing.assert_allclose(away, away[0], atol=1e-3)  # up to a constant that all cells share
-    expected_twice = []
-    for scale, noise in zip(cells.scales[some], cells.noises[some], strict=True):
-        covariance = contrasts @ (2 * scale * k[np.ix_(nodes, nodes)] + np.diag(noise / a)) @ contrasts.T
-        law = multivariate_normal(np.zeros(10 - columns), covariance)
-        expected_twice.append(sum(law.logpdf(contrasts @ y[:, j]) for j in range(n_outputs)))
-    np.testing.assert_allclose(found[1, some] - expected_twice, away[0], atol=1e-3)
+    expected = np.empty((2, 5))
+    for column, (scale, noise) in enumerate(zip(cells.scales[some], cells.noises[some], strict=True)):
+        for row, factor in enumerate((1.0, 2.0)):
+            covariance = factor * scale * k[np.ix_(nodes, nodes)] + np.diag(noise / a)
+            law = multivariate_normal(np.zeros(10 - columns), contrasts @ covariance @ contrasts.T)
+            expected[row, column] = sum(law.logpdf(contrasts @ y[:, j]) for j in range(n_outputs))
+    away = found[:, some] - expected
+    np.testing.assert_allclose(away, away[0, 0], atol=1e-3)  # up to a constant that all cells share
     alone = independent_log_likelihoods([block], np.array([0.3, 2.0]))
     tiny = log_likelihoods([1e-12 * k[None]], [block], cells)[0]
     for noise, value in zip((0.3, 2.0), alone, strict=True):

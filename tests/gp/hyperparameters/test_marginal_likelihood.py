@@ -31,20 +31,6 @@ def test_value_is_the_density_of_all_observations_repeats_included(problem):
     assert result.mean.shape == (0, 2)
 
 
-@pytest.mark.parametrize("basis", [ONES, TREND])
-def test_mean_maximises_the_density(problem, basis):
-    matrix, _, y = problem
-    result = log_marginal_likelihood([matrix], [Observations.of(NODES, y, basis)], scale=1.7, noise=0.3)
-    full = 1.7 * matrix[np.ix_(NODES, NODES)] + 0.3 * np.eye(7)
-
-    def density(mean):
-        return multivariate_normal(np.zeros(7), full).logpdf((y - basis[NODES] @ mean).T).sum()
-
-    assert np.isclose(result.value, density(result.mean), rtol=1e-12)
-    for step in 1e-3 * np.vstack([np.eye(result.mean.size), -np.eye(result.mean.size)]):
-        assert density(result.mean + step.reshape(result.mean.shape)) < result.value
-
-
 def test_blocks_are_independent_but_share_their_mean(problem):
     matrix, _change, y = problem
     blocks = [Observations.of(NODES, y, TREND), Observations.of(NODES[2:], y[2:] + 1.0, TREND)]

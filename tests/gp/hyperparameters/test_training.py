@@ -103,55 +103,15 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
     assert len(evaluations) < 2 * 40
 
 
-@pytest.mark.parametrize("size", [1, 50])
-def test_the_search_stays_near_its_start(size, monkeypatch):
-    # Two wells, the further one deeper. A first step as long as the gradient of all observations leads into that.
-    def objective(vector):
-        (x,) = vector
-        return 0.19 * (x**2 * (x - 4) ** 2 - x), 0.19 * np.array([2 * x * (x - 4) * (2 * x - 4) - 1])
-
-    monkeypatch.setattr(LikelihoodSearch, "_size", size)
-    search = LikelihoodSearch(
-        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
-    )
-    search.negative = objective
-    _, level, (found,) = search._minimum(np.array([-0.5]))
-    assert level
-    assert abs(found) < 0.1 if size == 50 else found > 3.8
-
-
-def test_a_start_next_to_the_end_of_another_search_is_left_out(monkeypatch):
-    def objective(vector, gradient=True):
-        (x,) = vector
-        return x**2 * (x - 4) ** 2 - x, np.array([2 * x * (x - 4) * (2 * x - 4) - 1])
-
-    monkeypatch.setattr(LikelihoodSearch, "_size", 50)
-    search = LikelihoodSearch(
-        (), Parameters(grf.Diffusion(1.0), (), {}), None, 1.0, unit_divisor(), FLAT, 1.0, 1.0
-    )
-    search.negative, minimum, searched = objective, search._minimum, []
-    search._minimum = lambda start: searched.append(start.item()) or minimum(start)
-    found = search.run([np.array([-0.5]), np.array([0.9]), np.array([4.5]), np.array([3.5])])
-    assert searched == [-0.5, 4.5]
-    assert found.point.item() == pytest.approx(4.03, abs=0.01)
-
-
 def test_the_search_turns_back_where_there_is_no_likelihood():
     def objective(vector, gradient=True):
         (x,) = vector
         return (math.inf if x > 1.5 else -x + np.exp(8 * (x - 1)), np.array([-1 + 8 * np.exp(8 * (x - 1))]))
 
     observations = Observations.of(np.arange(2), np.zeros((2, 1)), np.ones((3, 0)))
-    search = LikelihoodSearch(
-        [TrainingBlock(None, observations)],
-        Parameters(grf.Diffusion(1.0), (), {}),
-        None,
-        1.0,
-        unit_divisor(),
-        FLAT,
-        1.0,
-        1.0,
-    )
+    parameters = Parameters(grf.Diffusion(1.0), (), {})
+    block = TrainingBlock(None, observations)
+    search = LikelihoodSearch([block], parameters, None, 1.0, unit_divisor(), FLAT, unit=1.0, length_unit=1.0)
     search.negative = objective
     end, level, (found,) = search._minimum(np.array([-4.0]))
     assert level
@@ -203,16 +163,8 @@ def test_the_likelihood_of_little_noise_does_not_jump():
     gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)
     parameters = Parameters(kernel, ["lengthscale"], {"lengthscale": (0.1, 20.0)})
     observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
-    search = LikelihoodSearch(
-        [TrainingBlock(gram, observations)],
-        parameters,
-        1.0,
-        2.6e-5,
-        subset_divisor(),
-        FLAT,
-        unit=1.0,
-        length_unit=1.0,
-    )
+    block = TrainingBlock(gram, observations)
+    search = LikelihoodSearch([block], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0)
     gram(kernel.replace(lengthscale=18.0), ())
     points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
     values, slopes = zip(*(search.negative(point) for point in points), strict=True)

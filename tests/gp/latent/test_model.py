@@ -192,16 +192,19 @@ def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
 def test_files_keep_fields_along_streets(tmp_path):
     from graphrf.gp import Along
 
-    streets = grf.gp.MetricGraph([0, 1, 1], [1, 2, 3], [1.0, 2.0, 1.5], nodes=["a", "b", "c", "d"])
+    roads = nx.MultiDiGraph()  # two streets from b to c, of which one also leads back: by key 0 from there
+    for u, v, length in [("a", "b", 1.0), ("b", "c", 2.0), ("b", "c", 1.5), ("c", "b", 1.5)]:
+        roads.add_edge(u, v, length=length)
+    streets = grf.gp.MetricGraph.from_networkx(roads)
     rng = np.random.default_rng(0)
-    edges = [[("a", "b"), ("b", "c"), ("b", "d")][k] for k in rng.integers(0, 3, 60)]
-    data = pandas.DataFrame(
-        {"edge": edges, "distance": rng.uniform(0, 1, 60).round(2), "y": rng.normal(3.0, 1.0, 60)}
-    )
+    data = pandas.DataFrame({"edge": [("b", "c", 0), ("c", "b", 0)] * 30, "distance": rng.uniform(0, 1, 60)})
+    data["y"] = np.tile([1.0, -1.0], 30) + 0.1 * rng.standard_normal(60)
     model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(data)
     model.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)
+    there = pandas.DataFrame({"edge": [("b", "c", 0), ("c", "b", 0)], "distance": [0.7, 0.7]})
+    np.testing.assert_allclose(loaded.predict(there), model.predict(there), rtol=1e-9)
 
 
 def test_a_level_far_from_zero_in_its_deviations_is_found():

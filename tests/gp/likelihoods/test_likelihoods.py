@@ -207,15 +207,6 @@ def test_quantiles_of_expected_observations_where_likelihoods_expect_different_o
             assert np.abs(alone - levels).max() > 0.05
 
 
-def test_latent_values_that_expect_the_same():
-    f = np.linspace(-60.0, 60.0, 49)
-    for one, other in ((Ordinal(4, [0.3, 0.5]), Ordinal(4, [1.0, 2.5])), (Weibull(0.6), Weibull(3.0))):
-        moved = one.latent_like(f, other)
-        assert (np.diff(moved) > 0).all()
-        np.testing.assert_allclose(one.mean(moved), other.mean(f), rtol=1e-4)
-        np.testing.assert_allclose(other.latent_like(moved, one), f, atol=2e-2)
-
-
 def test_gaps_of_ordinal_levels_are_parameters():
     whole = Ordinal(5, [None, 2.0, None])
     assert whole.unknown == ("gap_1", "gap_3")

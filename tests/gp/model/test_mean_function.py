@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.marginal_likelihood import log_marginal_likelihood
-from graphrf.gp.model.mean_function import MeanFunction
-from graphrf.gp.model.observations import Observations
 
 COORDINATES = np.stack(np.divmod(np.arange(144), 12), axis=1).astype(float)
 FIXED = {
@@ -68,32 +65,6 @@ def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_o
     found, joint = gp.predict(some, return_cov=True)
     np.testing.assert_allclose(found, mean[some], atol=1e-8)
     np.testing.assert_allclose(joint, covariance[np.ix_(some, some)], atol=1e-8)
-
-
-@pytest.mark.parametrize("n_repeats", [0, 10])
-def test_gradients_of_the_profiled_likelihood(grid, n_repeats):
-    rng = np.random.default_rng(3)
-    nodes = rng.choice(144, 40, replace=False)
-    nodes = np.concatenate([nodes, nodes[:n_repeats]])
-    y = 2 + COORDINATES[nodes, :1] + rng.standard_normal((nodes.size, 2))
-    basis = MeanFunction.of(COORDINATES, 144, np.unique(nodes)).basis
-    observations = Observations.of(nodes, y, basis)
-
-    def at(lengthscale, scale, noise, gradient=False):
-        kernel = grf.Diffusion(lengthscale)
-        block = np.ix_(observations.nodes, observations.nodes)
-        step = 1e-5
-        slope = grf.Diffusion(lengthscale + step).dense(grid) - grf.Diffusion(lengthscale - step).dense(grid)
-        return log_marginal_likelihood(
-            [kernel.dense(grid)[block]], [observations], scale=scale, noise=noise,
-            derivatives=[[slope[block] / (2 * step)]] if gradient else (),
-        )  # fmt: skip
-
-    point = (1.7, 1.3, 0.4)
-    found = at(*point, gradient=True)
-    for k, slope in enumerate([found.parameters[0], found.log_scale / 1.3, found.log_noise / 0.4]):
-        ends = [at(*(x + s * 1e-4 * (j == k) for j, x in enumerate(point))).value for s in (1, -1)]
-        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-6)
 
 
 def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior import spectral_solver as module
 from graphrf.gp.posterior.spectral_solver import SpectralCG
 from graphrf.gp.routes.covariance import Covariance
 
@@ -77,19 +76,3 @@ def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, 
     )  # fmt: skip
     assert solver.solve(np.sin(nodes / 50.0)).converged
     assert {dtype.name for dtype in counted} == {expected}
-
-
-def test_the_tolerance_of_rough_roots_is_what_the_density_of_observations_allows():
-    asked = []
-    graph, nodes = grf.load_graph(nx.grid_2d_graph(20, 20)), np.arange(0, 400, 4)
-    covariance = Covariance.of(graph, grf.Diffusion(2.0), 2.0, n_threads=1)
-
-    def rough(tol):
-        asked.append(tol)
-        return covariance.series.rough(tol)
-
-    SpectralCG(
-        graph, grf.Diffusion(2.0), 2.0, covariance.rows(nodes), np.full(100, 0.5), nodes, rough=rough, tol=1e-6,
-        max_iterations=10,
-    )  # fmt: skip
-    assert asked == [pytest.approx(module._ROUGH / np.sqrt(2.0 * 100 / 0.5 / 400))]

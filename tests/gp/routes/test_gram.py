@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.features.rows import product
 from graphrf.gp.routes import gram as gram_module
 from graphrf.gp.routes.gram import SampledGram, SeriesGram
-from graphrf.kernels import chebyshev
-from graphrf.kernels.derivatives import jacobian_columns, root_derivatives, spectral_derivatives
 from graphrf.kernels.truncation import series_length
 from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.series_factor import SeriesFactor
@@ -98,18 +94,6 @@ def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
         np.testing.assert_allclose(gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8)
 
 
-def test_series_gram_sums_what_the_table_holds(grid):
-    nodes = np.arange(0, 144, 2)
-    kernel = grf.Matern(nu=3.0, lengthscale=6.0)
-    expected = kernel.dense(grid)
-    gram = SeriesGram(grid, "normalized", nodes, max_degree=400)
-    first = gram(kernel, ())[0]
-    gram(grf.Matern(nu=3.0, lengthscale=12.0), ())
-    again = gram(kernel, ())[0]
-    for found, tolerance in ((first, 1e-7), (again, 1e-11)):
-        np.testing.assert_allclose(found, expected[np.ix_(nodes, nodes)], atol=tolerance * expected.max())
-
-
 LONG = [
     grf.Diffusion(40.0),
     grf.Diffusion(8.0, laplacian="combinatorial"),
@@ -139,56 +123,6 @@ def test_derivatives_of_long_kernels_are_those_of_the_dense_kernel(kernel):
         assert np.abs(value * expected).max() > 1e-3 * largest
 
 
-CLOSED = [kernel for kernel in KERNELS if kernel.log_spectral_derivatives(np.ones(1)) is not None]
-
-
-@pytest.mark.parametrize("kernel", CLOSED, ids=repr)
-def test_closed_forms_of_derivatives_are_the_sums_of_powers(kernel):
-    scale = 1.0 if kernel.laplacian == "normalized" else 6.0
-    gap = np.linspace(0.0, 2.0 if kernel.laplacian == "normalized" else 1.0, 50)
-    names = list(kernel.hyperparameters)
-    jacobian = jacobian_columns(kernel, names, series_length(kernel, scale, 1e-11) + 1, scale)
-    expected = np.polynomial.polynomial.polyval(1 - gap, jacobian).T
-    got = root_derivatives(kernel, names, gap, scale)
-    np.testing.assert_allclose(got, expected, atol=1e-7 * np.abs(expected).max())
-    np.testing.assert_array_equal(root_derivatives(kernel, names[::-1], gap, scale), got[:, ::-1])
-
-
-@pytest.mark.parametrize(
-    "kernel", [grf.RegularizedLaplacian(100.0), grf.Matern(nu=1.5, lengthscale=100.0)], ids=repr
-)
-def test_derivatives_at_the_longest_lengthscale_hold_every_term(kernel):
-    gap = np.array([0.0, 1e-4, 1e-3, 0.1, 2.0])
-    names = list(kernel.hyperparameters)
-    for name, slopes in zip(names, spectral_derivatives(kernel, names, 1 - gap, 1.0).T, strict=True):
-        step = 1e-5 * kernel.hyperparameters[name]
-        up, down = (
-            kernel.replace(**{name: kernel.hyperparameters[name] + h}).spectrum(gap) for h in (step, -step)
-        )
-        expected = (up - down) / (2 * step)
-        np.testing.assert_allclose(slopes, expected, atol=1e-7 * np.abs(expected).max())
-    # a sum of as many powers as there used to be is off by a hundredth and more
-    cut = np.polynomial.polynomial.polyval(1 - gap, kernel.modulation_jacobian(20_001)).T
-    whole = root_derivatives(kernel, names, gap, 1.0)
-    assert (np.abs(cut - whole).max(axis=0) > 0.01 * np.abs(whole).max(axis=0)).any()
-
-
-def test_long_kernels_take_no_sums_of_powers(grid, monkeypatch):
-    sums = []
-    monkeypatch.setattr(
-        "graphrf.kernels.derivatives.polynomial", lambda f: sums.append(f.size) or chebyshev.polynomial(f)
-    )
-    gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=1_000)
-    for kernel in LONG:
-        if kernel.laplacian == "normalized":
-            gram(kernel, ["lengthscale"])
-    assert not sums
-    gram(
-        grf.kernels.PStepRandomWalk(alpha=2.5, steps=3), ["alpha"]
-    )  # which has no closed form: once an evaluation
-    assert len(sums) == 1
-
-
 def test_degree_says_what_fits(grid):
     gram = SeriesGram(grid, "normalized", np.arange(5), max_degree=40)
     assert gram.fits(grf.Diffusion(2.0))
@@ -203,16 +137,6 @@ def test_the_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
     np.testing.assert_allclose(matrix, features.gram(kernel), atol=1e-12)
     up, down = (gram(grf.Diffusion(2.0 + h), ())[0] for h in (1e-5, -1e-5))
     np.testing.assert_allclose(change, (up - down) / 2e-5, atol=1e-8)
-
-
-def test_products_of_sparse_and_dense_matrices_agree():
-    rng = np.random.default_rng(0)
-    for density in (0.001, 0.5):
-        left = sp.random_array((20, 500), density=density, rng=rng, format="csr")
-        right = sp.random_array((30, 500), density=density, rng=rng, format="csr")
-        expected = left.toarray() @ right.toarray().T
-        np.testing.assert_allclose(product(left, right), expected, atol=1e-12)
-        np.testing.assert_allclose(product(left.toarray(), right.toarray()), expected, atol=1e-12)
 
 
 def test_the_table_of_a_cluster_in_a_large_graph_needs_its_surroundings_only():

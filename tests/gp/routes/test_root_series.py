@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior import by_rows as posterior
 from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.routes.root_series import root_series
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum, single_rounding
@@ -112,32 +111,6 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
         grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, 1.0 * labels)
 
 
-def test_draws_for_deviations_take_shorter_roots_and_change_by_less_than_their_chance(monkeypatch):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
-    nodes = np.random.default_rng(0).choice(400, 60, replace=False)
-
-    def deviations(tolerance):
-        monkeypatch.setattr(posterior, "_DRAWS_TOLERANCE", tolerance)
-        gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Matern(nu=0.5, lengthscale=3.0), method="features", noise=0.01, optimize=False,
-            output_scale=1.0, numerics=grf.gp.Numerics(std_method="sampled"), seed=0,
-        )  # fmt: skip
-        return gp.fit(nodes, np.sin(nodes)).predict(return_std=True)[1]
-
-    whole = deviations(0.0)
-    np.testing.assert_allclose(deviations(1e-4), whole, rtol=2e-3)
-    assert np.abs(deviations(0.5) / whole - 1).max() > 2e-3
-    series = root_series(graph, grf.Matern(nu=0.5, lengthscale=3.0))
-    whole = series.factor.apply(series.modulation, np.eye(400))
-    for tol, dtype in ((1e-4, np.float32), (1e-7, np.float64)):
-        rough = series.factor.rough(series.modulation, tol)
-        assert rough.degree < series.factor.n_products(series.modulation)
-        values = rough(np.eye(400))
-        assert values.dtype == dtype
-        assert 1e-3 * tol < np.linalg.norm(values - whole, 2) <= tol
-    assert 2 * series.factor.rough(series.modulation, 1e-4).degree < series.factor.n_products(series.modulation)
-
-
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 @pytest.mark.parametrize(
     "graph", [nx.path_graph(300), nx.grid_2d_graph(17, 17), nx.barabasi_albert_graph(300, 3, seed=0)]
@@ -179,30 +152,6 @@ def test_squares_of_draws_with_random_signs_are_unbiased_variances(method, unit)
     # Six standard deviations or more: one of the 400 errors exceeds them once in a million runs.
     assert np.abs(sampled / exact - 1).max() < 6 * np.sqrt(2 / 1_600)
     assert np.abs(prior / exact - 1).max() > 6 * np.sqrt(2 / 1_600)
-
-
-@pytest.mark.parametrize("method", ["features", "series"])
-def test_noise_alone_takes_no_draws_beside_another_part_and_draws_where_it_is_all(method):
-    graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
-    nodes, every = np.random.default_rng(0).choice(400, 60, replace=False), np.arange(400)
-    settings = {"kernel": grf.Diffusion(1.0), "method": method, "noise": 1.0, "optimize": False, "seed": 0}
-    nothing, signal = (
-        grf.GraphGPRegressor(graph, output_scale=scale, **settings).fit(nodes, np.sin(nodes))._posterior
-        for scale in (1e-6, 1.0)
-    )
-    again = signal.with_basis(signal._basis)  # which has drawn nothing yet
-    average = MixturePosterior([again, nothing], np.array([0.5, 0.5]))
-    drawn = np.random.default_rng(1)
-    signal.sampled_variances(drawn, n_draws=32)
-    rng = np.random.default_rng(1)
-    average.sampled_variances(rng)
-    assert rng.bit_generator.state == drawn.bit_generator.state
-    # What stands for the draws: the coefficients of the mean are all that is uncertain.
-    np.testing.assert_allclose(nothing.variances_of_the_mean(), nothing.variances(every), rtol=1e-4)
-    # Alone, a small variance is drawn as any other.
-    before = rng.bit_generator.state
-    nothing.sampled_variances(rng)
-    assert rng.bit_generator.state != before
 
 
 def test_draws_of_an_average_are_shared_by_probability():

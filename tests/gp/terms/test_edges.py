@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import Along, LatentGaussianModel
 from graphrf.gp.metric.subdivision import Subdivision
-from graphrf.gp.terms.along import EdgeStructure, solved_by_components
+from graphrf.gp.terms.along import EdgeStructure
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.gp.time import MaternTime
@@ -84,16 +83,6 @@ def test_new_places_have_the_covariance_of_all_places(alpha):
     rows = every.rows(later).toarray()
     expected = rows @ np.linalg.inv(every.structure.precision(values).toarray()) @ rows.T
     np.testing.assert_allclose(found, expected, atol=1e-8)
-
-
-def test_one_solve_serves_all_components():
-    rng = np.random.default_rng(0)
-    blocks = [rng.standard_normal((size, size)) for size in (3, 1, 4)]
-    matrix = sp.csr_array(sp.block_diag([block @ block.T + np.eye(len(block)) for block in blocks]))
-    rhs = np.zeros((8, 7))
-    rhs[[0, 1, 2, 5, 6, 7], [2, 5, 2, 0, 6, 2]] = rng.standard_normal(6)
-    found = solved_by_components(matrix, sp.csr_array(rhs))
-    np.testing.assert_allclose(found.toarray(), np.linalg.solve(matrix.toarray(), rhs), atol=1e-12)
 
 
 def test_places_at_equal_distances_keep_one_pattern():

@@ -125,29 +125,3 @@ def test_a_noise_that_is_believed_too_small_fails():
 
 
 # -- update ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("gaps", ["none", "times", "cells"])
-def test_updates_are_the_fit_of_everything(gaps):
-    rng = np.random.default_rng(3)
-    times = np.arange(14.0)
-    y = 4 + rng.standard_normal((14, 6))
-    if gaps == "times":
-        y[[4, 11]] = np.nan
-    if gaps == "cells":
-        y[rng.random(y.shape) < 0.3] = np.nan
-    # The constant is the mean of the sensors' means: here it is that of the first times already.
-    y[8:] += np.nanmean(y[:8], axis=0) - np.nanmean(y[8:], axis=0)
-
-    def fit(first: slice) -> grf.gp.GraphTimeGPRegressor:
-        settings = {"noise": NOISE, "optimize": False, "tol": 1e-11, "n_draws": 4, "seed": 0}
-        gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, **settings)
-        return gp.fit(y[first], times=times[first], nodes=SENSORS)
-
-    whole, updated = fit(slice(None)), fit(slice(8))
-    for part in (slice(8, 9), slice(9, 13), slice(13, 14)):
-        updated.update(y[part], times[part])
-    assert updated.n_observations_ == whole.n_observations_
-    for asked in (None, [13.0, 15.0, 20.0], [-1.0, 3.5, 13.0]):
-        for one, other in zip(*(gp.predict(times=asked, return_std=True) for gp in (whole, updated)), strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-8)

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 import graphrf as grf
 from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime
 from graphrf.gp.time import posterior as time_posterior
-from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
+from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance
 from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.filters import interpolation
@@ -207,16 +207,6 @@ def test_the_likelihood_of_many_sensors_by_filters_of_some(own_correlation, nois
             for s in (1, -1)
         )
         assert slope == pytest.approx((up.value - down.value) / 2e-4, rel=1e-5, abs=1e-5)
-
-
-def test_products_are_those_of_the_dense_matrix(graph):
-    sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS))
-    covariance = GridCovariance(Separable(PARTS, NOISE), sensors, IRREGULAR, 2)
-    x = np.random.default_rng(0).standard_normal((IRREGULAR.size, 3, SENSORS.size))
-    columns = np.moveaxis(x, 1, 2).reshape(-1, 3)
-    expected = (dense(graph, SENSORS, IRREGULAR) @ columns).reshape(IRREGULAR.size, -1, 3)
-    shared, own = covariance.along_time(x)
-    np.testing.assert_allclose(shared @ sensors.matrix + own, np.moveaxis(expected, 2, 1), atol=1e-11)
 
 
 @pytest.mark.parametrize("gaps", ["none", "times", "cells"])

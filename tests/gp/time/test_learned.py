@@ -11,8 +11,7 @@ from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, empirical
 from graphrf.gp.time.training.ascent import CompleteGrid, evidence
 from graphrf.gp.time.training.learned import learned as learned_covariance
-from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters
-from graphrf.gp.time.training.search import TrainingGrid, train
+from graphrf.gp.time.training.likelihood import log_parameters
 
 GRAPH = grf.from_edges(range(11), range(1, 12))
 KERNEL = grf.Diffusion(2.0)
@@ -178,20 +177,3 @@ def test_a_damaged_share_is_refused(tmp_path, small_blocks):
     gp.save(tmp_path / "gp.npz")
     with pytest.raises(ValueError, match="learned"):
         grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")
-
-
-@pytest.mark.parametrize("gapped", [True, False])
-def test_each_evaluation_of_a_likelihood_is_a_step(gapped, small_blocks, monkeypatch):
-    seen, steps = [], []
-    monkeypatch.setattr(
-        "graphrf.gp.time.training.ascent.log_likelihood",
-        lambda *args, **options: seen.append(1) or log_likelihood(*args, **options),
-    )
-    y, times = rings(110) - 20.0, np.arange(110.0)
-    mask = np.random.default_rng(2).random(y.shape) < (0.9 if gapped else 1.1)
-    near = GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
-    task = TrainingGrid(
-        np.where(mask, y, 0.0), mask, times, {KERNEL: near}.__getitem__, 0, 1, lambda: steps.append(1)
-    )
-    train(task, Separable((Part(MaternTime(3.0), 1.0, 0.3),), 0.1), [KERNEL], 10_000, learn=True)
-    assert len(seen) >= len(steps) > 20  # a step may be of two halves of the times

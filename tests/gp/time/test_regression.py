@@ -160,14 +160,6 @@ def test_files(tmp_path, with_graph, graph):
             grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz", graph=grf.from_edges([0], [1]))
 
 
-def test_damaged_files_are_refused(tmp_path):
-    fixed().fit(waves(), times=TIMES).save(tmp_path / "gp.npz")
-    content = (tmp_path / "gp.npz").read_bytes()
-    (tmp_path / "short.npz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="short"):
-        grf.gp.GraphTimeGPRegressor.load(tmp_path / "short.npz")
-
-
 MIXED = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)]
 
 
@@ -192,11 +184,8 @@ MIXED = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2, tzinfo=dat
         ({"Y": waves(), "times": np.full(12, "NaT", "datetime64[s]")}, "NaT"),
         ({"Y": waves(), "times": np.full(12, "NaT", "timedelta64[s]")}, "NaT"),
         ({"Y": waves().astype(object), "times": TIMES}, "dtype=float"),
-        ({"Y": waves() + 0j, "times": TIMES}, "real numbers"),
         ({"Y": waves() * 1e150, "times": TIMES}, "float64"),
         ({"Y": np.ma.masked_invalid(waves()), "times": TIMES}, "masked"),
-        ({"Y": waves().T, "times": TIMES}, r"must have shape \(12, 8\)"),
-        ({"Y": waves()[None], "times": TIMES}, r"shape \(times, nodes\)"),
         ({"Y": [0, 0], "times": [1.0, 1.0], "y": [1.0, 2.0]}, "average such values first"),
         ({"Y": [0, 0], "times": [1.0], "y": [1.0, 2.0]}, "one value for each"),
         ({"Y": [0], "times": [1.0], "y": [1.0], "nodes": [0]}, "long form"),
@@ -232,8 +221,6 @@ def test_bad_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(waves(), index=TIMES, columns=list("abcdefgh"))
     for other, message in (
-        (frame.assign(c="x"), "text in 'c'"),
-        (frame.rename(columns={"c": "zz"}), "zz"),
         (frame.set_axis(pandas.date_range("2024-01-01", periods=12).astype(str)), "pandas.to_datetime"),
         (frame.set_axis(pandas.period_range("2024-01-01", periods=12, freq="h")), "to_timestamp"),
         (frame.set_axis([*pandas.date_range("2024-01-01", periods=11, tz="UTC"), pandas.NaT]), "NaT"),
@@ -365,8 +352,6 @@ def test_bad_queries():
     zoned = fixed().fit(waves()[:2], times=[MIXED[1], MIXED[1] + datetime.timedelta(hours=1)])
     with pytest.raises(ValueError, match="mixed"):
         zoned.predict(times=dates)
-    with pytest.raises(ValueError, match="constant"):
-        grf.gp.GraphTimeGPRegressor(GRAPH).fit(np.ones((3, 8)), times=[0, 1, 2])
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,6 @@ def test_a_transform_its_inverse_and_its_slope_agree(scale):
     np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-6)
 
 
-def test_bounds_below_the_domain_hold_no_readings():
-    root, log, other = ResponseScale("sqrt"), ResponseScale("log"), ResponseScale("yeo-johnson", 0.5)
-    assert [root.bound(y) for y in (-np.inf, -1.0, 0.0, 4.0, np.inf)] == [-np.inf, -np.inf, 0.0, 2.0, np.inf]
-    assert [log.bound(y) for y in (-np.inf, -1.0, 0.0, 1.0, np.inf)] == [-np.inf, -np.inf, -np.inf, 0.0, np.inf]
-    assert [other.bound(y) for y in (-np.inf, 0.0, np.inf)] == [-np.inf, 0.0, np.inf]
-
-
 def test_moments_are_those_of_the_lognormal_distribution_and_of_a_square():
     mean, variance = np.array([[0.3, -1.0]]), np.array([[0.5, 9.0]])
     found = ResponseScale("log").moments(mean, variance)

@@ -33,13 +33,6 @@ def values(n_outputs=None):
     return rng.standard_normal(OBSERVED.size if n_outputs is None else (OBSERVED.size, n_outputs))
 
 
-@pytest.fixture(scope="module")
-def grid():
-    import networkx as nx
-
-    return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(12, 12)))
-
-
 def fitted(graph, y, method="series", nodes=OBSERVED):
     gp = grf.GraphGPRegressor(
         graph, kernel=KERNEL, optimize=False, noise=NOISE, output_scale=SCALE, mean="zero", method=method, seed=0

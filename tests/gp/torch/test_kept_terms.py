@@ -12,8 +12,7 @@ pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp`")
 
 from graphrf.gp import GRFKernel  # noqa: E402
 from graphrf.gp.torch import device_factors as module  # noqa: E402
-from graphrf.gp.torch.device_factors import TorchSeriesFactor, _squared  # noqa: E402
-from graphrf.operators.series.chebyshev_sums import ChebyshevSum  # noqa: E402
+from graphrf.gp.torch.device_factors import TorchSeriesFactor  # noqa: E402
 
 NODES = torch.tensor([7, 0, 33, 140, 7, 81])
 KERNELS = [
@@ -50,30 +49,6 @@ def test_sums_of_kept_terms_are_the_products_with_their_gradients(kernel, grid, 
     torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(single.double(), expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(slope.double(), wanted, rtol=1e-3, atol=1e-4)
-
-
-def test_squares_of_chebyshev_series():
-    rng = np.random.default_rng(0)
-    for size in (1, 2, 7, 60):
-        f = torch.tensor(rng.standard_normal(size), requires_grad=True)
-        expected = np.polynomial.chebyshev.chebmul(f.detach(), f.detach())
-        found = _squared(f)
-        np.testing.assert_allclose(found.detach(), np.pad(expected, (0, 2 * size - 1 - expected.size)), atol=1e-13)
-        assert torch.autograd.gradcheck(_squared, f)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_entries_of_each_polynomial(n_threads, grid):
-    from graphrf.operators.series.walk_operator import doubled_matrix
-
-    doubled, _ = doubled_matrix(grid, "normalized")
-    nodes, rows = np.array([5, 0, 143, 17]), np.array([3, 5, 99])
-    half = 0.5 * doubled.toarray()
-    expected = [np.eye(144), half]
-    for _ in range(7):
-        expected.append(2 * half @ expected[-1] - expected[-2])
-    for part, terms in ChebyshevSum(doubled, np.ones(9), n_threads).unit_terms(nodes, rows):
-        np.testing.assert_allclose(terms, np.stack(expected)[:, rows[:, None], nodes[part]], atol=1e-13)
 
 
 def test_terms_are_made_once_and_again_where_a_kernel_needs_more(grid, monkeypatch):

@@ -187,17 +187,6 @@ def test_batches_of_right_hand_sides_are_products_one_by_one(name, weighted_grap
     torch.testing.assert_close(gradient, 3 * torch.autograd.grad(single.square().sum(), f)[0])
 
 
-@pytest.mark.parametrize("name", ["host features", "device series"])
-def test_copies_of_a_modulation_share_one_gradient(name, weighted_graph):
-    f = modulation()
-    x = torch.randn(3, 8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    factor = FACTORS[name](weighted_graph, CPU, torch.float64)
-    copies = FactorOperator(f.expand(3, -1), rows=factor, cols=factor)
-    found = torch.autograd.grad((copies @ x).square().sum(), f)[0]
-    expected = torch.autograd.grad((dense_kernel(name, weighted_graph, f) @ x).square().sum(), f)[0]
-    torch.testing.assert_close(found, expected)
-
-
 def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     x = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     f = modulation()
@@ -210,38 +199,6 @@ def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
     torch.testing.assert_close(operator("host features", weighted_graph, f).to_dense(), every)
     torch.testing.assert_close(matrix @ x, whole)
     torch.testing.assert_close(torch.autograd.grad((matrix @ x).square().sum(), f)[0], gradient)
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_blocks_of_right_hand_sides_are_as_large_as_stated(symmetric, weighted_graph, monkeypatch):
-    widths = []
-
-    class Logged(HostFactor):
-        def apply_t(self, f, y):
-            widths.append(y.shape[1])
-            return super().apply_t(f, y)
-
-    rows = Logged(walks(weighted_graph).factor())
-    cols = rows if symmetric else Logged(walks(weighted_graph).factor())
-    x = torch.ones(8, 50, dtype=torch.float64)
-    for numbers, narrowest, widest in ((8 * 20, 3, {20, 10}), (8 * 4, 3, {4, 6, 2})):
-        monkeypatch.setattr(torch_factor, "_BLOCK_NUMBERS", numbers)
-        monkeypatch.setattr(torch_factor, "_NARROWEST", narrowest)
-        widths.clear()
-        product(rows, cols, modulation(), x).sum().backward()
-        assert set(widths) <= widest
-        assert max(widths) == max(widest - (set() if symmetric else {6}))
-
-
-def test_small_chunks_of_entries_and_visits_change_nothing(weighted_graph, monkeypatch):
-    x = torch.randn(8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    whole = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
-    products, gradient = whole.apply(modulation(), x), whole.grad_f(x, x, LENGTH + 1)
-    monkeypatch.setattr("graphrf.gp.torch.device_factors.VISITS_AT_ONCE", 3)
-    monkeypatch.setattr("graphrf.gp.torch.device_factors._GATHERED", 14)
-    chunked = TorchFeatureFactor(walks(weighted_graph), CPU, torch.float64)
-    torch.testing.assert_close(chunked.apply(modulation(), x), products)
-    torch.testing.assert_close(chunked.grad_f(x, x, LENGTH + 1), gradient)
 
 
 @pytest.mark.parametrize("size", [4, LENGTH + 5])

@@ -117,16 +117,3 @@ def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(grid, sa
         )
         messages.append([str(warning.message) for warning in caught])
     assert messages[0] == messages[1]
-
-
-def test_features_of_cut_powers_and_in_single_precision_serve_too(grid):
-    every = torch.from_numpy(NODES)
-    for sampler, dtype, error in (
-        (grf.sampling.CutPowers(budget=40, max_length=12), "float64", 1e-14),
-        (grf.CompressedPowers(budget=16, max_length=12), "float32", 1e-6),
-    ):
-        features = _features(grid, sampler, dtype=dtype)
-        expected = GRFKernel(features, KERNEL)(every).to_dense()
-        found = GRFKernel(RemoteFeatures(features, Travels()), KERNEL)(every).to_dense()
-        assert found.dtype == torch.float64
-        torch.testing.assert_close(found, expected, rtol=0, atol=error)

@@ -23,9 +23,8 @@ def tilted(
 ) -> Tilted:
     """The tilted distributions by trapezoidal rules that become finer around the largest integrand.
 
-    `log_density` maps f of shape (m, T) to log p(y_i | f_i). A level has so many points: the first reaches to 40
-    deviations on either side, each other one to 8 steps of the one before, until the largest integrand has a
-    neighbour of nearly its size.
+    `log_density` maps f of shape (m, T) to log p(y_i | f_i). Each rule has so many points, the first over 40
+    deviations on either side, each other one over 8 steps of the one before.
     """
     z = np.broadcast_to(np.linspace(-40.0, 40.0, points), (mean.size, points))
     result, values = [], []

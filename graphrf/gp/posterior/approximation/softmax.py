@@ -1,20 +1,10 @@
-r"""Laplace's approximation for classification with a softmax likelihood and one prior covariance for all classes.
+"""Laplace's approximation for classification with a softmax likelihood and one prior covariance for all classes.
 
-Latent functions f_c, one for each of C classes, are independent draws from N(b_c, K). Labels at a node fall into
-class c with probability \pi_c = exp(f_c) / sum_b exp(f_b). With y_ic labels of class c at node i, n_i in all,
+See [classification](../theory/gaussian_processes.md#classification). With y_ic labels of class c at node i, n_i in
+all, W is the negative Hessian of the log-likelihood, a C x C block n_i (diag(pi_i) - pi_i pi_i^T) for every node.
 
-.. math:: \log p(y \mid f) = \sum_i \Big[ \sum_c y_{ic} f_{ic} - n_i \log \sum_c e^{f_{ic}} \Big],
-
-up to the multinomial coefficients of repeated labels, a constant. The posterior is taken as normal around its
-mode, with the negative Hessian of the log-likelihood W, a C x C block n_i (diag(pi_i) - pi_i pi_i^T) for every
-node.
-
-Why Laplace and not a variational bound: the mode is the one maximum of a concave function, a few Newton steps away
-by products with K alone, and the rest is linear algebra in closed form, gradients of the marginal likelihood
-included. A variational bound has C (C + 1) / 2 variances a node to optimise besides.
-
-Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1, for one label a
-node; the counts n_i are ours, as is the gradient for C classes.
+Source: Rasmussen and Williams 2006, Sec. 3.5 and 5.5.1, for one label a node; the counts n_i and the gradient for
+C classes are derived here.
 """
 
 from __future__ import annotations

@@ -52,9 +52,8 @@ def log_likelihood(
 ) -> TimeLikelihood:
     """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean of draws.
 
-    `eigenvalues` and `own` are those of C and of B; column i of y belongs to the i-th. Time O(T n d^2) for d
-    states, with slopes about four times as much. The slopes are exact but for those of lengthscales, whose inner
-    derivative, of small transition matrices, is a central difference.
+    `eigenvalues` and `own` are those of C and of B. Time O(T n d^2) for d states, with slopes about four times as
+    much.
     """
     n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
     flat, size = y.reshape(n_times, -1), n * n_draws

@@ -1,8 +1,8 @@
-"""Variances of individual sensors, from predictions of sensor-days that are left out.
+"""Variances of individual sensors, enlarged by the factor under which days that are left out have the largest
+density.
 
-Short steps dominate the likelihood of a stationary model. Where the model is wrong about whole days of single
-sensors, their intervals are too narrow. So the individual variances of all lasting parts are multiplied by the
-factor under which days that are left out have the largest density.
+Short steps dominate the likelihood; where it is wrong about whole days of single sensors, intervals are too
+narrow.
 """
 
 from __future__ import annotations

@@ -183,16 +183,6 @@ def test_gradients_are_finite_differences(likelihood):
     np.testing.assert_allclose(slopes.kernel, [by_length], **near)
 
 
-@pytest.mark.parametrize("likelihood", KNOWN, ids=named)
-def test_the_sparse_precision_gives_the_dense_approximation(likelihood):
-    problem = Problem(likelihood)
-    (_, dense), (_, sparse) = problem.dense(), problem.sparse()
-    assert sparse.settled
-    np.testing.assert_allclose(sparse.log_evidence, dense.log_evidence, rtol=1e-7)
-    np.testing.assert_allclose(sparse.normal.mean, dense.normal.mean, atol=1e-7)
-    np.testing.assert_allclose(sparse.normal.variance, dense.normal.variance, rtol=1e-6)
-
-
 @pytest.mark.parametrize("likelihood", [Poisson(), StudentT(0.3, 3.0)], ids=named)
 def test_products_give_the_dense_approximation(likelihood):
     """Variances by 20,000 draws have standard errors of 1 %."""

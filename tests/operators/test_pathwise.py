@@ -10,7 +10,6 @@ import pytest
 import graphrf as grf
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.mixture import joint_draws
-from graphrf.operators import pathwise
 from graphrf.operators.pathwise import condition, posterior_draws
 from tests.support.dense_gp import dense_posterior, no_mean
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_softmax, ndtri, softmax
 from scipy.stats import qmc
 from sklearn.base import ClassifierMixin
@@ -14,6 +15,7 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
+from graphrf._base.types import NodesLike, SignalLike
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
 from graphrf.gp.hyperparameters.axis import KernelAxis
@@ -172,7 +174,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     # -- fitting -----------------------------------------------------------------------------------
 
     @needs_memory(_LESS_MEMORY)
-    def fit(self, nodes: Any, labels: Any = None, sample_weight: Any = None) -> GraphGPClassifier:
+    def fit(
+        self, nodes: SignalLike, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
         Parameters
@@ -359,7 +363,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     # -- predictions -------------------------------------------------------------------------------
 
     @needs_memory(_LESS_MEMORY)
-    def predict_proba(self, nodes: Any = None, *, as_frame: bool = False) -> Any:
+    def predict_proba(self, nodes: NodesLike | None = None, *, as_frame: bool = False) -> Any:
         """Probabilities of the classes.
 
         Parameters
@@ -396,7 +400,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             return self._frame(nodes, dict(zip(self.classes_.tolist(), result.T, strict=True)))
         return result
 
-    def predict(self, nodes: Any = None, *, as_frame: bool = False) -> Any:
+    def predict(self, nodes: NodesLike | None = None, *, as_frame: bool = False) -> Any:
         """The most probable class of each node, shape (q,); as a data frame, with its probability."""
         probabilities = self.predict_proba(nodes)
         best = self.classes_[probabilities.argmax(axis=1)]
@@ -404,7 +408,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             return np.asarray(best)
         return self._frame(nodes, {"class": best, "probability": probabilities.max(axis=1)})
 
-    def score(self, nodes: Any, labels: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, nodes: SignalLike, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The fraction of nodes whose most probable class is their label; arguments as in `fit`."""
         self._check_fitted()
         if labels is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular, svdvals
 from scipy.special import ndtri
 
 from graphrf._base import checks, html
 
 
-def rmse(y: Any, mean: Any) -> float:
+def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     r"""The root mean square error sqrt(mean (y - mean)^2).
 
     Examples
@@ -24,7 +25,7 @@ def rmse(y: Any, mean: Any) -> float:
     return float(np.sqrt(np.mean(np.square(y - mean))))
 
 
-def nlpd(y: Any, mean: Any, std: Any) -> float:
+def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     r"""The mean negative log predictive density, in nats, of independent normal predictions.
 
     .. math:: \frac1n \sum_i \tfrac12 \log(2 \pi s_i^2) + \frac{(y_i - m_i)^2}{2 s_i^2}.
@@ -42,7 +43,7 @@ def nlpd(y: Any, mean: Any, std: Any) -> float:
     return float(np.mean(0.5 * np.log(2 * np.pi * std**2) + 0.5 * np.square((y - mean) / std)))
 
 
-def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
+def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, level: float = 0.95) -> float:
     """The fraction of y within the central intervals, about `level` if deviations are calibrated.
 
     For noisy y, `std` must include the noise (`return_std="observation"`).
@@ -59,7 +60,9 @@ def coverage(y: Any, mean: Any, std: Any, *, level: float = 0.95) -> float:
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + 0.5 * level) * std))
 
 
-def kl_divergence(mean0: Any, cov0: Any, mean1: Any, cov1: Any, *, jitter: float = 0.0) -> float:
+def kl_divergence(
+    mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike, *, jitter: float = 0.0
+) -> float:
     r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)) in nats, summed over the k dimensions.
 
     .. math:: \mathrm{KL}(N_0 \| N_1) = \tfrac12 \Big( \mathrm{tr}(\Sigma_1^{-1} \Sigma_0)
@@ -158,7 +161,7 @@ def _positive(std: np.ndarray) -> None:
         )
 
 
-def log_loss(labels: Any, probabilities: Any) -> float:
+def log_loss(labels: ArrayLike, probabilities: ArrayLike) -> float:
     r"""The mean of -log(probability of the true class), in nats: the classifier's `nlpd`.
 
     Parameters
@@ -199,7 +202,7 @@ class Reliability(NamedTuple):
         return html.table("Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions"))
 
 
-def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliability:
+def reliability(labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15) -> Reliability:
     """The reliability curve of the predicted (most probable) class, over bins of equal width of its probability.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", Sec. 2.
@@ -221,7 +224,7 @@ def reliability(labels: Any, probabilities: Any, *, n_bins: int = 15) -> Reliabi
     return Reliability(means[0], means[1], count[kept])
 
 
-def expected_calibration_error(labels: Any, probabilities: Any, *, n_bins: int = 15) -> float:
+def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15) -> float:
     r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their sizes.
 
     It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n): compare it at
@@ -259,7 +262,7 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
     return codes.astype(np.int64), p
 
 
-def interval_score(y: Any, low: Any, high: Any, *, level: float = 0.95) -> float:
+def interval_score(y: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> float:
     r"""The mean interval score (Winkler's) of central intervals: their width, and a penalty for values outside.
 
     .. math:: (u - l) + \tfrac{2}{\alpha} (l - y)_+ + \tfrac{2}{\alpha} (y - u)_+, \quad
@@ -283,7 +286,7 @@ def interval_score(y: Any, low: Any, high: Any, *, level: float = 0.95) -> float
     return float(np.mean(high - low + 2 / (1 - level) * outside))
 
 
-def crps(y: Any, draws: Any) -> float:
+def crps(y: ArrayLike, draws: ArrayLike) -> float:
     r"""The mean continuous ranked probability score of predictions by draws, in units of y; smaller is better.
 
     .. math:: E|X - y| - \tfrac12 E|X - X'|
@@ -313,7 +316,7 @@ def crps(y: Any, draws: Any) -> float:
     return float(np.mean(np.abs(draws - y).mean(axis=0) - 0.5 * pairs))
 
 
-def pit(y: Any, draws: Any, *, seed: int | None = None) -> np.ndarray:
+def pit(y: ArrayLike, draws: ArrayLike, *, seed: int | None = None) -> np.ndarray:
     """Probability integral transforms of y under predictions by draws, in [0, 1]: uniform if these are calibrated.
 
     It is the fraction of draws below y, with ties broken at random, so that it is uniform for counts too. A

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.types import NodesLike, SignalLike
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator
@@ -60,12 +63,12 @@ class NodePredictor(NodeEstimator):
     @needs_memory(LESS_MEMORY)
     def predict(
         self,
-        nodes: Any = None,
+        nodes: NodesLike | None = None,
         return_std: bool | str = False,
         return_cov: bool = False,
         *,
-        x: Any = None,
-        quantiles: Any = None,
+        x: ArrayLike | None = None,
+        quantiles: float | Sequence[float] | None = None,
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
@@ -227,11 +230,11 @@ class NodePredictor(NodeEstimator):
     @needs_memory(LESS_MEMORY)
     def probability(
         self,
-        nodes: Any = None,
+        nodes: NodesLike | None = None,
         *,
         above: float | None = None,
         below: float | None = None,
-        x: Any = None,
+        x: ArrayLike | None = None,
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
@@ -289,11 +292,11 @@ class NodePredictor(NodeEstimator):
     @needs_memory(LESS_MEMORY)
     def sample(
         self,
-        nodes: Any = None,
+        nodes: NodesLike | None = None,
         n_samples: int = 1,
         seed: int | None = None,
         *,
-        x: Any = None,
+        x: ArrayLike | None = None,
         observations: bool = False,
     ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes three.
@@ -360,7 +363,13 @@ class NodePredictor(NodeEstimator):
 
     @needs_memory(LESS_MEMORY)
     def log_density(
-        self, nodes: Any, y: Any = None, *, x: Any = None, exposure: Any = None, trials: Any = None
+        self,
+        nodes: SignalLike,
+        y: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> np.ndarray:
         """Log predictive densities (for counts, probabilities) of single observations at nodes, shape (n,).
 
@@ -403,7 +412,7 @@ class NodePredictor(NodeEstimator):
         return self.graph.positions(positions), y, rows
 
     @needs_memory(LESS_MEMORY)
-    def prior_covariance(self, nodes: Any = None) -> np.ndarray:
+    def prior_covariance(self, nodes: NodesLike | None = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_ without noise, (q, q), by the series.
 
         Parameters

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from graphrf._base.memory import needs_memory
+from graphrf._base.types import SignalLike
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
@@ -156,13 +157,13 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
     @without_offset
     def fit(
         self,
-        nodes: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        nodes: SignalLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        x: Any = None,
-        exposure: Any = None,
-        trials: Any = None,
+        x: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> GraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
@@ -307,9 +308,15 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         return float(self._posterior.log_likelihood if known is None else known)
 
     def score(
-        self, nodes: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None, exposure: Any = None,
-        trials: Any = None,
-    ) -> float:  # fmt: skip
+        self,
+        nodes: SignalLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> float:
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
 
         The arguments are those of `fit`, and `x` that of `predict`.

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -112,9 +113,9 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         terms: Term | Sequence[Term] = (),
         likelihood: str | Likelihood = "gaussian",
         *,
-        exposure: Any = None,
-        trials: Any = None,
-        event: Any = None,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        event: ArrayLike | None = None,
         hyperparameters: str = "average",
         coefficient_deviation: float | None = None,
         prior: str | None = "default",
@@ -318,9 +319,14 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
     @needs_memory(_LESS_MEMORY)
     def predict(
-        self, frame: Any = None, *, return_std: Any = False, quantiles: Any = None, latent: bool = False,
+        self,
+        frame: Any = None,
+        *,
+        return_std: Any = False,
+        quantiles: float | Sequence[float] | None = None,
+        latent: bool = False,
         as_frame: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The expected observation for each row of a frame, per unit of exposure or trial; of the fit by default.
 
         Parameters

@@ -6,12 +6,14 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
+from graphrf._base.types import NodesLike
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
@@ -78,7 +80,9 @@ class MetricGraph:
         For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
     """
 
-    def __init__(self, src: Any, dst: Any, length: Any, *, nodes: Iterable[Hashable] | None = None) -> None:
+    def __init__(
+        self, src: NodesLike, dst: NodesLike, length: ArrayLike, *, nodes: Iterable[Hashable] | None = None
+    ) -> None:
         self.graph: Graph = from_edges(src, dst, False, nodes=nodes)
         self.src = self._ends("src", src)
         self.dst = self._ends("dst", dst)
@@ -138,7 +142,7 @@ class MetricGraph:
 
     # -- places ------------------------------------------------------------------------------------
 
-    def places(self, places: Any = None) -> Places:
+    def places(self, places: NodesLike | None = None) -> Places:
         """Places as in `fit` and `predict`, checked; all nodes by default.
 
         ValueError or TypeError for unknown nodes or edges, a distance outside the edge, and two nodes joined by no
@@ -331,7 +335,7 @@ class MetricGraph:
 
     @needs_memory(_LESS_MEMORY)
     def covariance(
-        self, places: Any = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
+        self, places: NodesLike | None = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
         ends: str = "stationary",
     ) -> np.ndarray:  # fmt: skip
         """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, shape (n, n)."""
@@ -346,7 +350,7 @@ class MetricGraph:
     @needs_memory(_LESS_MEMORY)
     def sample(
         self,
-        places: Any = None,
+        places: NodesLike | None = None,
         *,
         lengthscale: float,
         output_scale: float = 1.0,

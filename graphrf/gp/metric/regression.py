@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory
+from graphrf._base.types import NodesLike
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
@@ -137,7 +140,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     @needs_memory(_LESS_MEMORY)
     def fit(
-        self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None
+        self,
+        places: NodesLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
     ) -> MetricGraphGPRegressor:
         """Train the hyperparameters and condition on the observations.
 
@@ -256,12 +264,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
     @needs_memory(_LESS_MEMORY)
     def predict(
         self,
-        places: Any = None,
+        places: NodesLike | None = None,
         return_std: bool | str = False,
         return_cov: bool = False,
         *,
-        x: Any = None,
-        quantiles: Any = None,
+        x: ArrayLike | None = None,
+        quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
         """The posterior mean, and on request standard deviations or covariances of the noise-free function.
@@ -300,9 +308,14 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     @needs_memory(_LESS_MEMORY)
     def probability(
-        self, places: Any = None, *, above: float | None = None, below: float | None = None, x: Any = None,
+        self,
+        places: NodesLike | None = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        x: ArrayLike | None = None,
         as_frame: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The probability that the noise-free function exceeds a threshold, or is below one, shape (q,).
 
         Parameters
@@ -319,7 +332,12 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
 
     @needs_memory(_LESS_MEMORY)
     def sample(
-        self, places: Any = None, n_samples: int = 1, seed: int | None = None, *, x: Any = None
+        self,
+        places: NodesLike | None = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+        *,
+        x: ArrayLike | None = None,
     ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples, q, p).
 
@@ -332,7 +350,14 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         draws, _ = joint_draws(posterior, vertices, inverse, n_samples, rng)
         return self._shaped(draws, axis=2)
 
-    def score(self, places: Any, y: Any = None, sample_weight: Any = None, *, x: Any = None) -> float:
+    def score(
+        self,
+        places: NodesLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
+    ) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
         places, y, rows = observed_places(places, y)
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)

@@ -84,7 +84,7 @@ class PenalisedMixing:
         spectrum[spectrum < 1e-9 * spectrum[-1]] = 0.0  # the constant on each component
         return cls(tuple(spectrum.tolist()), below, probability)
 
-    def log_density(self, log_odds: Any) -> tuple[np.ndarray, np.ndarray]:
+    def log_density(self, log_odds: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density of the logarithm of phi / (1 - phi), and its derivative, elementwise."""
         x = np.asarray(log_odds, dtype=np.float64)
         phi = expit(x)
@@ -165,7 +165,7 @@ class HyperparameterPrior:
         alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
         object.__setattr__(self, "noise_alone", alone)
 
-    def log_density(self, name: str, log_value: Any, unit: float) -> tuple[Any, Any]:
+    def log_density(self, name: str, log_value: float | np.ndarray, unit: float) -> tuple[Any, Any]:
         """Log density of the logarithm of a hyperparameter with this unit, and its derivative, elementwise."""
         pair = getattr(self, name, None)
         if pair is None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.threads import thread_count
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
+from graphrf._base.types import NodesLike, TimesLike
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.notices import FEW, warn_of_no_edges, warn_of_nothing, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import AUTO
-from graphrf.gp.posterior.marginals import Marginals
 from graphrf.gp.time.calibration import warn_of_few_values, warn_of_misfit
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.data import (
@@ -29,24 +28,22 @@ from graphrf.gp.time.data import (
     clock_of,
     grid_arguments,
     later_arguments,
-    restore_type,
     values_of_sensors,
 )
 from graphrf.gp.time.gaps import ObservedCells
-from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, distinct_places
-from graphrf.gp.time.posterior import QueriedNodes, TimePosterior, check_converged
-from graphrf.gp.time.saved import SavedTime
+from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance
+from graphrf.gp.time.posterior import TimePosterior, check_converged
+from graphrf.gp.time.predictor import LESS_MEMORY, TimePredictor
 from graphrf.gp.time.training.ascent import default_values
 from graphrf.gp.time.training.search import TrainingGrid, train
 from graphrf.gp.time.training.start import Start, checked_settings
-from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
-_LESS_MEMORY = "fit or ask for fewer times or nodes at a time"
 _LARGEST_SENSORS = 5_000
 
 
-class GraphTimeGPRegressor(SavedTime, BaseEstimator):
+class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and forecasts.
 
     .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
@@ -157,8 +154,15 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
 
     # -- fit ---------------------------------------------------------------------------------------
 
-    @needs_memory(_LESS_MEMORY)
-    def fit(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
+    @needs_memory(LESS_MEMORY)
+    def fit(
+        self,
+        Y: ArrayLike,
+        times: TimesLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        nodes: NodesLike | None = None,
+    ) -> Self:
         """Train hyperparameters and condition on the observations.
 
         Parameters
@@ -263,8 +267,15 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
         self.n_observations_ = int(mask.sum())
         self.seed_ = seed
 
-    @needs_memory(_LESS_MEMORY)
-    def update(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> Self:
+    @needs_memory(LESS_MEMORY)
+    def update(
+        self,
+        Y: ArrayLike,
+        times: TimesLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        nodes: NodesLike | None = None,
+    ) -> Self:
         """Condition on later observations, keeping the hyperparameters and the sensors of the fit.
 
         The posterior is that of a fit to all data with these hyperparameters. Where each time has all sensors or
@@ -306,188 +317,3 @@ class GraphTimeGPRegressor(SavedTime, BaseEstimator):
     def times_(self) -> np.ndarray:
         self._check_fitted()
         return self._clock.times(self._hours)
-
-    # -- predictions -------------------------------------------------------------------------------
-
-    @needs_memory(_LESS_MEMORY)
-    def predict(
-        self,
-        nodes: Any = None,
-        times: Any = None,
-        return_std: bool | str = False,
-        *,
-        quantiles: Any = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """Posterior means, with standard deviations on request: in gaps, at other nodes, in the future.
-
-        Means cost O(n T d + t n q). Standard deviations are exact without gaps; else the part that varies with the
-        missing values comes from at most `n_draws` draws with a solve each.
-
-        Parameters
-        ----------
-        nodes : nodes by position or name, shape (q,)
-            Default: all, those of `fit` first, in the order of its columns.
-        times : array_like, shape (t,); default all of the data, those of gaps included
-            In any order, hours or dates as in `fit`.
-        return_std : bool or "observation"
-            True: standard deviations of f. "observation": of a new observation, including noise.
-        quantiles : sequence of float, optional
-            Levels between 0 and 1, whose quantiles are returned instead of mean and standard deviations.
-        as_frame : bool
-            Return data frames of pandas with a row for each time and a column for each node, titled as in `fit`:
-            one, or two with standard deviations, or one for each quantile.
-
-        Returns
-        -------
-        mean, std : ndarray, shape (t, q)
-        quantiles : ndarray, shape (t, q, levels)
-        """
-        self._check_fitted()
-        if checks.flag("as_frame", as_frame):
-            result = self.predict(nodes, times, return_std, quantiles=quantiles)
-            if quantiles is not None:
-                return tuple(self._frame(nodes, times, each) for each in np.moveaxis(result, -1, 0))
-            if return_std:
-                return tuple(self._frame(nodes, times, each) for each in result)
-            return self._frame(nodes, times, result)
-        if quantiles is None:
-            return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
-        levels = checked_levels(quantiles, return_std)
-        law, shape = self._marginals(nodes, times)
-        return self._scale.back(law.quantiles(levels)).reshape(*shape, levels.size)
-
-    @needs_memory(_LESS_MEMORY)
-    def probability(
-        self,
-        nodes: Any = None,
-        times: Any = None,
-        *,
-        above: float | None = None,
-        below: float | None = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """The probability that f exceeds a threshold, or is below one, shape (t, q).
-
-        Parameters
-        ----------
-        nodes, times, as_frame
-            As in `predict`.
-        above, below : float
-            The threshold; with both, the probability of what is between.
-        """
-        self._check_fitted()
-        low, high = checked_bounds(above, below)
-        law, shape = self._marginals(nodes, times)
-        result = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
-        return self._frame(nodes, times, result) if checks.flag("as_frame", as_frame) else result
-
-    def score(self, Y: Any, times: Any = None, y: Any = None, *, nodes: Any = None) -> float:
-        """The coefficient of determination R^2 of the predicted means of all values; arguments as in `update`."""
-        self._check_fitted()
-        positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
-        known = ~np.isnan(values)
-        predicted = self._predicted(self.graph.positions(positions), self._clock.hours(stamps), False)
-        from sklearn.metrics import r2_score  # which loads much of scipy
-
-        return float(r2_score(values[known], predicted[known]))
-
-    def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:
-        """The distribution of f at each node and time, and the shape of these."""
-        mean, variance = self._modelled(self._asked_nodes(nodes), self._asked(times), True)
-        return Marginals(mean.ravel(), variance.ravel(), None), mean.shape
-
-    def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
-        """Means, and deviations on request, in the units of the readings."""
-        check_deviations(return_std)
-        mean, variance = self._modelled(nodes, hours, bool(return_std) or self._scale.name is not None)
-        variance = variance + (self.noise_ if return_std == "observation" else 0.0)
-        mean, variance = self._scale.moments(mean, variance)
-        return (mean, np.sqrt(variance)) if return_std else mean
-
-    def _modelled(self, nodes: Any, hours: np.ndarray, deviations: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of T of the readings; without `deviations` variances are 0."""
-        places, columns, hours, rows = self._places(nodes, hours, "variances" if deviations else "means")
-        with blas_threads(1):
-            mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
-            if not deviations:
-                return mean, np.zeros(())
-            return mean, self._posterior.variances(places, hours)[np.ix_(rows, columns)]
-
-    @needs_memory(_LESS_MEMORY)
-    def fill(self, Y: Any, times: Any = None, *, nodes: Any = None, return_std: bool | str = False) -> Any:
-        """`Y` with its gaps filled by posterior means, in the same form.
-
-        Parameters
-        ----------
-        Y : array_like, shape (t, q), DataFrame or DataArray
-            As in `fit`, for any nodes and increasing times. Its values stay and are not used: the model conditions
-            on the data of `fit` and `update`. Columns of an array without `nodes` are those of `fit`.
-        times, nodes
-            See `fit`.
-        return_std : bool or "observation"
-            See `predict`. Standard deviations are 0 where Y has a value.
-
-        Returns
-        -------
-        filled, std : as Y
-        """
-        self._check_fitted()
-        positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, None, nodes)
-        hours = self._clock.hours(stamps)
-        check_series(positions, hours, values)
-        gaps = np.isnan(values)
-        block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
-        std = np.zeros(values.shape)
-        if gaps.any():
-            result = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std)
-            mean, deviation = result if return_std else (result, 0.0)
-            values[block] = np.where(gaps[block], mean, values[block])
-            std[block] = np.where(gaps[block], deviation, 0.0)
-        filled = restore_type(Y, values)
-        return (filled, restore_type(Y, std)) if return_std else filled
-
-    @needs_memory(_LESS_MEMORY)
-    def sample(
-        self, nodes: Any = None, times: Any = None, n_samples: int = 1, seed: int | None = None
-    ) -> np.ndarray:
-        """Joint draws of f from the posterior at up to 5,000 nodes, (n_samples, t, q); arguments as in `predict`.
-
-        Matheron's rule: draws from the prior, moved onto the observations by a solve for each. Source: Wilson et
-        al. 2021, "Pathwise Conditioning of Gaussian Processes".
-        """
-        self._check_fitted()
-        n_samples = checks.integer("n_samples", n_samples, low=1)
-        places, columns, hours, rows = self._places(self._asked_nodes(nodes), self._asked(times), "draws")
-        require_memory(
-            8.0 * n_samples * (hours.size * places.sensor.size + 2 * rows.size * columns.size),
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each, or for fewer nodes or times",
-        )
-        with blas_threads(1):
-            draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
-        draws = draws[:, rows[:, None], columns]
-        draws += self.mean_
-        return self._scale.back(draws)
-
-    def _asked_nodes(self, nodes: Any) -> Any:
-        """The queried nodes: all by default, those of `fit` first."""
-        return self.graph.positions(self._columns.with_others(self.graph.n_nodes)) if nodes is None else nodes
-
-    def _asked(self, times: Any) -> np.ndarray:
-        return self._hours if times is None else self._clock.hours(times)
-
-    def _places(
-        self, nodes: Any, hours: np.ndarray, purpose: str
-    ) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:
-        """Distinct places and hours, and which of them each column and row of the answer is."""
-        return distinct_places(self.graph, self._covariance, self.kernel_, self.sensors_, nodes, hours, purpose)
-
-    def _frame(self, nodes: Any, times: Any, values: np.ndarray) -> Any:
-        """A data frame with a row for each time and a column for each node."""
-        positions = given_nodes(self.graph, self._asked_nodes(nodes))
-        return self._columns.frame(values, self.graph, positions, self._clock, times, self._asked(times))
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_posterior"):
-            raise NotFittedError("this GraphTimeGPRegressor is not fitted yet: call fit(Y, times=...) first")

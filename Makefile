@@ -28,8 +28,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --no-loadscope-reorder
 # Examples of the first pages are run by tests/package/test_first_examples.py, as after their install command.
 EVERYTHING := --doctest-modules --doctest-glob='*.md' --ignore=docs/index.md --ignore=docs/start.md docs tests graphrf
-# Folders of which all is left to `make test-more`: their imports, such as those of torch_geometric, take seconds.
-LEFT_OUT := --ignore=tests/examples
+# Folders of which all is left to `make test-more`: their imports, such as those of torch_geometric, take seconds,
+# and tutorials fit whole models.
+LEFT_OUT := --ignore=tests/examples --ignore=docs/tutorials
 # What depends on the last bits of BLAS: not files and arguments, what torch computes with its own BLAS, and what draws
 # of the prior are held to, which no last bit moves.
 NUMERICAL := tests/euclidean tests/gp tests/kernels tests/couplings tests/numerics tests/operators --doctest-glob='*.md' docs/theory \
@@ -110,7 +111,7 @@ rehearsal: $(READY)
 more: $(READY)
 	@other="$$($(BIN)/python -m tests.support.other_blas)"; test -z "$$other" || \
 		env $$other OPENBLAS_NUM_THREADS=2 $(PYTEST) -m one $(NUMERICAL)
-	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 --doctest-glob='*.md' tests docs/tutorials
+	$(PYTEST) -m "(more or hypothesis) and not full" --hypothesis-profile=more --durations=10 --doctest-glob='*.md' docs/tutorials tests
 
 test-full: lint docs
 	$(PYTEST) --hypothesis-profile=full $(EVERYTHING)

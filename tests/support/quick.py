@@ -22,8 +22,10 @@ import pytest
 
 # The beginning of an id -> what guards in `make test` meanwhile.
 SLOW = {
-    "docs/tutorials/disease_mapping.md": "counts with exposures in docs/likelihoods.md",
-    "docs/tutorials/traffic_through_time.md": "the example of GraphTimeGPRegressor",
+    "tests/gp/test_areal.py::test_many_observations": "gradients of training there",
+    "tests/gp/model/test_likelihoods.py::test_log_densities": "densities, gp/likelihoods/test_likelihoods.py",
+    "tests/gp/time/test_conveniences.py::test_sensors_in": "values in another order, tests/gp/test_matrix.py",
+    "docs/tutorials/": "the examples of README and of the docstrings, which make the same calls",
     "tests/cli/test_demo.py::test_models_are": "commands that make the same calls, test_cli_commands.py",
     "tests/cli/test_demo.py::test_the_page_is_whole": "commands that make the same calls, test_cli_commands.py",
     "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages, test_explore_latent.py",
@@ -80,9 +82,15 @@ SLOW = {
 
 # The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
 GRIDS = {
+    "tests/gp/test_matrix.py::test_ordinary_samples": 2,
+    "tests/distributed/test_factor.py::test_columns_beside": 1,
+    "tests/gp/test_classification.py::test_files_keep": 1,
+    "tests/gp/test_matrix.py::test_values_in_another_order": 2,
+    "tests/gp/model/test_likelihoods.py::test_all_routes": 2,
+    "tests/gp/test_honest_intervals.py::test_a_deviation_is": 1,
+    "tests/gp/test_half_smoothness.py::test_terms_of_nodes": 1,
     "tests/gp/test_classification_precision.py::test_probabilities_are_those": 1,
     "tests/gp/test_covariates.py::test_they_are_the_covariates": 2,
-    "tests/statistics/test_unbiased_grid.py::test_a_dropped_survival": 4,
     "tests/cli/test_cli_errors.py::test_bad_input_is_told": 24,
     "tests/cli/test_cli_process.py::test_examples_of_the_help": 3,
     "tests/datasets/test_datasets.py::test_graphs_load_with_their_published_counts": 4,
@@ -92,7 +100,7 @@ GRIDS = {
     "tests/euclidean/frequencies/test_frequencies.py::test_projection_is_the_product": 4,
     "tests/euclidean/test_estimators.py::test_checks_of_scikit_learn": 60,
     "tests/faults/test_publishers.py::test_a_publisher_who_fails": 2,
-    "tests/features/test_panel_products.py::test_products_are_those_of_the_matrix": 3,
+    "tests/features/test_panel_products.py::test_products_are_those_of_the_matrix": 1,
     "tests/gp/test_bad_input.py::test_y_of_any_kind_of_number": 1,
     "tests/gp/test_calibration.py::test_deviations_a_fifth_too_small_are": 1,
     "tests/gp/test_calibration.py::test_draws_that_forget_the_noise_are": 1,

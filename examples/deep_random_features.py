@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from graphrf import datasets
 from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor
-from graphrf.euclidean.gp.weight_space import FeatureSums, PrimalPosterior, block_sums, evidence_by_sums
+from graphrf.euclidean.gp.weight_space import FeatureSums, PrimalPosterior, evidence_by_sums
 from graphrf.euclidean.modules import FourierModule
 from graphrf.plot import COLOURS
 
@@ -145,8 +145,8 @@ class Expansion:
         return self.last(torch.cat([x, *values], -1))
 
     def _sums(self, weights: list[Tensor]) -> FeatureSums:
-        gram, cross = block_sums(self._features(self._x, weights), self._sides)
-        return FeatureSums(gram, cross, self._sides.T @ self._sides, len(self._x))
+        features, sides = self._features(self._x, weights), self._sides
+        return FeatureSums(features.T @ features, features.T @ sides, sides.T @ sides, len(self._x))
 
 
 class SparseSpectrum:

@@ -26,6 +26,7 @@ SLOW = {
     "tests/gp/model/test_likelihoods.py::test_log_densities": "densities, gp/likelihoods/test_likelihoods.py",
     "tests/gp/time/test_conveniences.py::test_sensors_in": "values in another order, tests/gp/test_matrix.py",
     "docs/tutorials/": "the examples of README and of the docstrings, which make the same calls",
+    "tests/cli/test_cli_page.py::test_commands_of_the_page": "the same commands, test_cli_commands.py",
     "tests/cli/test_demo.py::test_models_are": "commands that make the same calls, test_cli_commands.py",
     "tests/cli/test_demo.py::test_the_page_is_whole": "commands that make the same calls, test_cli_commands.py",
     "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages, test_explore_latent.py",

@@ -123,7 +123,7 @@ class ArealPrecision:
         return self._once("elimination", lambda: Elimination.of(self.lifted))
 
     def _once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What does not depend on hyperparameters, made once for all of them."""
+        """A value that does not depend on hyperparameters, made once for all of them."""
         if name not in self._shared:
             self._shared[name] = make()
         found: Made = self._shared[name]

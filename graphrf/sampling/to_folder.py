@@ -16,7 +16,7 @@ from graphrf.sampling.task import SamplingTask, few_rows
 
 
 def sample_to_folder(task: SamplingTask, folder: FeatureFolder, origin: Origin, *, any_seed: bool) -> Features:
-    """The features of a task, written to the folder; `any_seed` takes that of a folder that another process made."""
+    """The features of a task, written to the folder; `any_seed` takes that of a folder that exists."""
     rows = file_rows(task.sources.size, task.expected_bytes, task.graph.n_nodes)
     _require_room(task, rows)
     try:

@@ -183,7 +183,7 @@ def draw(
         every.set(xscale="log", xlabel="exact PageRank", ylabel="estimate / exact")
         every.set_title(f"all papers, {found.walks // exact.size} walks per node")
         for label, curve in costs.items():
-            cost.plot(*np.transpose(curve)[:2], "o-", label=label)
+            cost.plot(*curve.T, "o-", label=label)
         cost.set(xscale="log", yscale="log", xlabel="steps of walks, or edges passed", ylabel="L1 error")
         cost.legend(frameon=False)
         cost.set_title("error against cost")

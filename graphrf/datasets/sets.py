@@ -188,7 +188,7 @@ def catalog(kind: str | None = None) -> list[Entry]:
 def load(name: str) -> Dataset:
     """The data set called `name`, read from local files or fetched.
 
-    Files are looked for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
+    Files are searched for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
     cache folder), and else fetched from where they are published, at a fixed commit; their SHA-256 is compared.
 
     Parameters

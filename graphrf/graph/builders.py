@@ -322,13 +322,12 @@ def from_mesh(
     -----
     UserWarning
         If more than 1 % of 100 or more faces (or vertices), or most of fewer, have no neighbour; if a Trimesh
-        seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart.
+        seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart; if faces repeat.
 
     Notes
     -----
-    Faces that repeat or have no area are legal; copies of a face have no neighbours, so remove them first
-    (`mesh.update_faces(mesh.unique_faces())` of trimesh). Values at all vertices are taken to nodes by
-    `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
+    Faces that repeat or have no area are legal; those that repeat have no neighbours. Values at all vertices are
+    taken to nodes by `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
     `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`. Vertices of STL files have no numbers:
     pass their arrays. Cost: O(F log F).
 
@@ -364,6 +363,7 @@ def from_mesh(
         vertices, remarks = vertices[places], [remark]
     if on == "faces":
         pairs, points, names = face_pairs(faces), faces.centres(vertices), None
+        remarks.append(notices.of_repeated_faces(faces.n_repeated()))
     else:
         pairs, points, names = side_pairs(faces), vertices, places.tolist()
     values = None

@@ -109,6 +109,16 @@ def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5
     )
 
 
+def of_repeated_faces(n_repeated: int) -> str:
+    """Warning about faces of a mesh that are there more than once."""
+    if not n_repeated:
+        return ""
+    return (
+        f"{n_repeated:,} faces repeat others, and both and their neighbours lose edges, since a side of three "
+        "faces joins none: remove the copies first, in trimesh by `mesh.update_faces(mesh.unique_faces())`"
+    )
+
+
 def look_like_degrees(places: np.ndarray) -> bool:
     """True if coordinates, shape (n, 2), may be longitudes and latitudes, and those of a place far from 0, 0."""
     if not len(places) or not (np.abs(places) <= (180.0, 90.0)).all():

@@ -383,7 +383,8 @@ def _written(figure: Any, path: str | os.PathLike[str] | None, title: str) -> An
         page = figure.to_html(
             include_plotlyjs=True, full_html=True, config={"scrollZoom": True, "responsive": True}
         )
-        # The figure fills the window, of which a narrow one would cut a mesh off: its height gives the scale.
+        # The figure fills the window, but is hardly higher than wide: its height sets the scale of a mesh, which a
+        # narrow window would otherwise cut off.
         head = (
             f'<!DOCTYPE html>\n<html lang="en">\n<head><title>{escape(title)}</title>'
             "<style>html, body, body > div { height: 100%; margin: 0; } body > div { max-height: 90vw; }</style>"

@@ -486,6 +486,7 @@ CLASSES = {
 
 
 @needs_data
+@pytest.mark.filterwarnings("ignore:87 faces repeat")  # mesh-bunny, as published
 @pytest.mark.parametrize("name", [name for kind in datasets.KINDS[:4] for name in datasets.names(kind)])
 def test_graphs_load_with_their_published_counts(name):
     needs_trimesh(name)
@@ -561,6 +562,7 @@ def test_san_jose_has_roads_as_conductances_and_speeds_at_sensors():
 @pytest.mark.parametrize(
     ("name", "edges", "components"), [("fuze", 1500, 1), ("teapot", 1309, 4), ("bunny", 24073, 94)]
 )
+@pytest.mark.filterwarnings("ignore:87 faces repeat")
 def test_meshes_are_read_with_the_vertices_of_their_files(name, edges, components):
     """The faces of fuze have textures, by which trimesh would split its vertices."""
     pytest.importorskip("trimesh")

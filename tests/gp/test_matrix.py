@@ -445,9 +445,13 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     with step_bar("training", False, 4) as bar:  # six seconds in all
         for now[0] in (25.0, 26.0, 27.0, 28.0):
             bar.update()
+    with step_bar("averaging", False, 4, "points") as bar:  # the first, after shared work
+        now[0] = 40.0
+        bar.update()
     assert capsys.readouterr().err.splitlines() == [
         "graphrf: training of 8 kernels takes about 35 s; progress=True shows how far it is",
         "graphrf: solving has taken 13 s so far; progress=True shows how far it is",
+        "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far it is",
     ]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from graphrf.graph.builders import from_mesh
 from graphrf.graph.geometry import meshes
+from graphrf.graph.geometry.faces import Faces
 from graphrf.graph.graph import given_nodes
 from graphrf.graph.loaders import load_graph
 from tests.support.bounds import within
@@ -93,7 +94,7 @@ def test_a_right_angle_is_no_edge_and_no_warning():
         assert graph.n_edges == 4
 
 
-@pytest.mark.filterwarnings("ignore:.* have no edge")
+@pytest.mark.filterwarnings("ignore:.* have no edge", "ignore:1 faces repeat")
 def test_repeated_and_degenerate_faces_are_legal():
     faces = np.array([[0, 1, 2], [0, 2, 3], [0, 2, 3], [1, 1, 2], [3, 3, 3]])
     for on in ("faces", "vertices"):
@@ -108,6 +109,17 @@ def test_repeated_and_degenerate_faces_are_legal():
     )
     needle = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0]], dtype=float)
     assert from_mesh((needle, [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0
+
+
+def test_a_repeated_face_takes_edges_away_with_a_warning(recwarn):
+    vertices = np.vstack([np.zeros(3), np.eye(3)])
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    assert from_mesh((vertices, faces)).n_edges == 6
+    assert not recwarn
+    with pytest.warns(UserWarning, match="1 faces repeat others, and both and their neighbours lose edges"):
+        assert from_mesh((vertices, [*faces, [3, 1, 2]])).n_edges == 3
+    several = [[0, 1, 2, 3], [0, 1, 2], [3, 2, 1, 0], [2, 1, 0], [1, 0, 2]]
+    assert Faces.of_rows(several).n_repeated() == 3
 
 
 def test_twin_faces_at_one_place_have_the_weight_of_the_closest_distinct_pair():

@@ -96,7 +96,7 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
         frequencies: str = "fixed",
-        lengthscale: ArrayLike = "ard",
+        lengthscale: str | ArrayLike = "ard",
         output_scale: float | None = None,
         noise: float | None = None,
         mean: str = "constant",

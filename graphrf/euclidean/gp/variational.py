@@ -97,7 +97,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         *,
         directions: str = "orthogonal",
         norms: str | NormCoupling | None = "pnc",
-        lengthscale: ArrayLike = "ard",
+        lengthscale: str | ArrayLike = "ard",
         output_scale: float | None = None,
         noise: float | None = None,
         mean: str = "constant",

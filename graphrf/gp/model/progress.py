@@ -64,17 +64,21 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
-        if self._first is None:  # the work that all steps share comes before it
+        if self._first is None:  # the work that all steps share comes before it, so it bounds the time of a step
             self._first = passed, self._done
         if self._written or passed < _SEEN:
             return
         if self._total is None:
             if passed > _LONG:
                 self._write(f"has taken {passed:.0f} s so far")
-        elif self._first[1] < self._done < self._total:
+            return
+        left = self._total - self._done
+        if left > 0 and self._first[1] < self._done:
             rate = (passed - self._first[0]) / (self._done - self._first[1])
-            if (whole := passed + rate * (self._total - self._done)) > _LONG:
+            if (whole := passed + rate * left) > _LONG:
                 self._write(f"of {self._counted} takes about {whole:.0f} s")
+        elif left > 0 and passed > _LONG:
+            self._write(f"of {self._counted} takes at most about {passed * self._total / self._done:.0f} s")
 
     def _write(self, text: str) -> None:
         self._written = True

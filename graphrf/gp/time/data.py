@@ -260,17 +260,18 @@ def _labels(graph: Graph, columns: Any) -> Any:
 
 
 def _frame_numbers(frame: Any) -> np.ndarray:
+    columns = []
     for position, name in enumerate(frame.columns):
         own = frame.iloc[:, position]
         if getattr(own.dtype, "kind", "O") not in "biuf" and any(isinstance(value, str) for value in own):
             raise checks.type_error("Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}")
         try:
-            own.to_numpy(dtype=np.float64, na_value=np.nan)
+            columns.append(own.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
             raise checks.type_error(
                 "Y", f"must have columns of numbers, with NaN for gaps, which column {name!r} is not"
             ) from None
-    return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
 
 def _is_labelled(values: Any) -> bool:

@@ -46,6 +46,15 @@ class Faces:
         """The mean of the vertices of each."""
         return np.add.reduceat(vertices[self.corners], self.starts[:-1], axis=0) / self.sizes[:, None]
 
+    def n_repeated(self) -> int:
+        """The number of faces that have the vertices of another one before them, in whatever order."""
+        total, sizes = 0, self.sizes
+        for size in np.unique(sizes):
+            rows = np.sort(self.corners[self.starts[:-1][sizes == size, None] + np.arange(size)], axis=1)
+            rows = rows[np.lexsort(rows.T)]
+            total += int((rows[1:] == rows[:-1]).all(axis=1).sum())
+        return total
+
     def triangles(self) -> np.ndarray:
         """Triangles, shape (T, 3), that make up the polygons, all at the first vertex of each."""
         count = self.sizes - 2

@@ -34,7 +34,7 @@ class Elimination(NamedTuple):
 
     `order` holds the rows of the matrix in the order of elimination, `start` the first column of each block of
     columns that are factored together; the rows below block b are rows[begins[b] : begins[b + 1]], and `offsets`
-    tells where each block's numbers begin in the factor. `operations` are the multiply-adds of a factorisation.
+    the place of each block's first number in the factor. `operations` are the multiply-adds of a factorisation.
     """
 
     order: np.ndarray

@@ -12,40 +12,34 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
-from graphrf._base.memory import needs_memory, require_memory
-from graphrf._base.rows import slices
+from graphrf._base.memory import needs_memory
 from graphrf._base.warn import warn
-from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
-from graphrf.gp.latent.posterior import Gaussian, PredictedRows, conditioned, rows_of
+from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
+from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.latent.tables import COLUMNS, law_rows, weighted_row
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
-from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
-_LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 # The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
 # its root mean square.
 _FLAT = 1e3
 
 
-class LatentGaussianModel(SavedModel, BaseEstimator):
+class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
     .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
@@ -105,8 +99,6 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
-    _points: list[Gaussian]
-
     def __init__(
         self,
         formula: str,
@@ -136,7 +128,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def fit(self, frame: Any) -> Self:
         """Fit the model to a data frame with a row for each observation.
 
@@ -225,7 +217,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         joint, data, design = self._joint, search.data, self._design.matrix
         first = search.at(search.start)
         n = joint.n - design.shape[1]
-        variances = first.factor.variances(joint.layout.rows(_units(joint.n, np.arange(n, joint.n))))
+        variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
         alone = Joint(self._bound, np.zeros(0), [sp.csr_array(joint.a[:, :n])])
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
         result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
@@ -283,7 +275,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         import pandas
 
         p = len(self._design.names)
-        law = self._law(_units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
+        law = self._law(units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
         table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
@@ -300,7 +292,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             result.append((f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each))
         return result
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def effects(self, term: int) -> Any:
         """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the latent scale."""
         self._check_fitted()
@@ -317,136 +309,7 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
         )
         return pandas.DataFrame(law_rows(law), index=index, columns=COLUMNS)
 
-    @needs_memory(_LESS_MEMORY)
-    def predict(
-        self,
-        frame: Any = None,
-        *,
-        return_std: Any = False,
-        quantiles: float | Sequence[float] | None = None,
-        latent: bool = False,
-        as_frame: bool = False,
-    ) -> Any:
-        """The expected observation for each row of a frame, per unit of exposure or trial; of the fit by default.
-
-        Parameters
-        ----------
-        frame : DataFrame, optional
-            With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
-            have the prior's standard deviation.
-        return_std : bool or "observation"
-            Standard deviations of the expected observation, or of a new observation.
-        quantiles : sequence of float, optional
-        latent : bool
-            The linear predictor instead.
-        as_frame : bool
-            A data frame with the frame's index.
-        """
-        check_deviations(return_std)
-        if latent and isinstance(return_std, str):
-            raise checks.value_error("return_std", "= 'observation' is of observations, not of latent=True")
-        law, index = self._marginals(frame)
-        levels = None if quantiles is None else checked_levels(quantiles, return_std)
-        if levels is not None:
-            likelihood = law.parts[0].likelihood
-            result = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
-            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
-        else:
-            mean, variance = law.moments() if latent else law.response()
-            if isinstance(return_std, str):
-                variance = variance + law.observation_variance()
-            columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
-        if as_frame:
-            import pandas
-
-            return pandas.DataFrame(columns, index=index)
-        if levels is not None:
-            return result
-        return (mean, columns["std"]) if return_std else mean
-
-    @needs_memory(_LESS_MEMORY)
-    def probability(self, frame: Any = None, *, above: Any = None, below: Any = None) -> np.ndarray:
-        """The posterior probability that the expected observation lies above, below, or between two values."""
-        law, _ = self._marginals(frame)
-        low, high = checked_bounds(above, below)
-        likelihood = law.parts[0].likelihood
-        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
-
-    @needs_memory(_LESS_MEMORY)
-    def sample(
-        self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
-    ) -> np.ndarray:
-        """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
-        self._check_fitted()
-        n_samples = checks.integer("n_samples", n_samples, low=1)
-        rng = np.random.default_rng(checks.seed(seed))
-        which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
-        first = self._rows(frame, self._points[0])
-        n_rows, n = first.known.shape
-        require_memory(
-            8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each, or for fewer rows",
-        )
-        draws = np.empty((n_rows, n_samples))
-        for k, point in enumerate(self._points):
-            numbers = np.flatnonzero(which == k)
-            rows = self._rows(frame, point) if numbers.size else first
-            for part in slices(numbers.size, draws_at_once(n + n_rows)):
-                chosen = numbers[part]
-                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
-                eta = rows.known @ z + rows.more(rng, chosen.size)
-                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
-        return draws
-
-    @needs_memory(_LESS_MEMORY)
-    def loo(self) -> LeaveOneOut:
-        """Densities of each observation given all others, and probability integral transforms, without refits."""
-        self._check_fitted()
-        return leave_one_out(self._points, self._probabilities, self._data)
-
-    @needs_memory(_LESS_MEMORY)
-    def waic(self) -> Waic:
-        """The widely applicable information criterion."""
-        self._check_fitted()
-        return waic(self._points, self._probabilities, self._data)
-
     # -- inside ------------------------------------------------------------------------------------
-
-    def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
-        self._check_fitted()
-        if frame is None:
-            parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
-            return MarginalMixture(parts, self._probabilities), None
-        frame = as_pandas_frame(frame)
-        parts, joint = [], self._joint
-        for point in self._points:
-            rows = self._rows(frame, point)
-            joint = rows.held_by(joint)
-            parts.append(Marginals(rows.known @ point.mean, rows.variances(joint, point), point.likelihood))
-        return MarginalMixture(parts, self._probabilities), frame.index
-
-    def _law(self, rows: sp.csr_array) -> MarginalMixture:
-        """The distributions of rows that the pattern holds."""
-        asked = self._joint.layout.rows(rows)
-        parts = [
-            Marginals(rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood)
-            for each in self._points
-        ]
-        return MarginalMixture(parts, self._probabilities)
-
-    def _rows(self, frame: Any, point: Gaussian) -> PredictedRows:
-        if frame is None:
-            return PredictedRows(self._joint.a, [])
-        frame = as_pandas_frame(frame)
-        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
-        require_columns(frame, sorted(columns))
-        n = len(self._joint.parameters)
-        result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
-        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
-        scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
-        more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
-        return PredictedRows(known, more)
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
         terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
@@ -482,13 +345,3 @@ class LatentGaussianModel(SavedModel, BaseEstimator):
             f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the level of the "
             "observations is then 0; write '1 +' in the formula"
         )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_points"):
-            raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
-
-
-def _units(n: int, places: np.ndarray) -> sp.csr_array:
-    """Unit rows."""
-    m = places.size
-    return sp.csr_array((np.ones(m), (np.arange(m), places)), shape=(m, n))

@@ -93,3 +93,9 @@ def rows_of(terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], de
         for term, part in zip(terms, parts, strict=True)
     ]
     return sp.csr_array(sp.hstack([*blocks, sp.csr_array(design)], format="csr"))
+
+
+def units(n: int, places: np.ndarray) -> sp.csr_array:
+    """Unit rows for the variables at some places."""
+    m = places.size
+    return sp.csr_array((np.ones(m), (np.arange(m), places)), shape=(m, n))

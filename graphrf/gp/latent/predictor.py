@@ -1,0 +1,171 @@
+"""Answers of a fitted latent Gaussian model: predictions, probabilities, draws and criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from graphrf._base import checks
+from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.rows import slices
+from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
+from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.formula import Design, as_pandas_frame, require_columns
+from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
+from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.term import BoundTerm
+from graphrf.operators.pathwise import draws_at_once, draws_bytes
+
+LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
+
+
+class LatentPredictor:
+    """What a fitted latent Gaussian model answers, from its posterior at weighted points."""
+
+    _points: list[Gaussian]
+    _probabilities: np.ndarray
+    _joint: Joint
+    _bound: list[BoundTerm]
+    _design: Design
+    _data: Data
+
+    @needs_memory(LESS_MEMORY)
+    def predict(
+        self,
+        frame: Any = None,
+        *,
+        return_std: Any = False,
+        quantiles: float | Sequence[float] | None = None,
+        latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
+        """The expected observation for each row of a frame, per unit of exposure or trial; of the fit by default.
+
+        Parameters
+        ----------
+        frame : DataFrame, optional
+            With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
+            have the prior's standard deviation.
+        return_std : bool or "observation"
+            Standard deviations of the expected observation, or of a new observation.
+        quantiles : sequence of float, optional
+        latent : bool
+            The linear predictor instead.
+        as_frame : bool
+            A data frame with the frame's index.
+        """
+        check_deviations(return_std)
+        if latent and isinstance(return_std, str):
+            raise checks.value_error("return_std", "= 'observation' is of observations, not of latent=True")
+        law, index = self._marginals(frame)
+        levels = None if quantiles is None else checked_levels(quantiles, return_std)
+        if levels is not None:
+            likelihood = law.parts[0].likelihood
+            result = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
+            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
+        else:
+            mean, variance = law.moments() if latent else law.response()
+            if isinstance(return_std, str):
+                variance = variance + law.observation_variance()
+            columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
+        if as_frame:
+            import pandas
+
+            return pandas.DataFrame(columns, index=index)
+        if levels is not None:
+            return result
+        return (mean, columns["std"]) if return_std else mean
+
+    @needs_memory(LESS_MEMORY)
+    def probability(self, frame: Any = None, *, above: Any = None, below: Any = None) -> np.ndarray:
+        """The posterior probability that the expected observation lies above, below, or between two values."""
+        law, _ = self._marginals(frame)
+        low, high = checked_bounds(above, below)
+        likelihood = law.parts[0].likelihood
+        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
+
+    @needs_memory(LESS_MEMORY)
+    def sample(
+        self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
+    ) -> np.ndarray:
+        """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
+        self._check_fitted()
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
+        first = self._rows(frame, self._points[0])
+        n_rows, n = first.known.shape
+        require_memory(
+            8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each, or for fewer rows",
+        )
+        draws = np.empty((n_rows, n_samples))
+        for k, point in enumerate(self._points):
+            numbers = np.flatnonzero(which == k)
+            rows = self._rows(frame, point) if numbers.size else first
+            for part in slices(numbers.size, draws_at_once(n + n_rows)):
+                chosen = numbers[part]
+                z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
+                eta = rows.known @ z + rows.more(rng, chosen.size)
+                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
+        return draws
+
+    @needs_memory(LESS_MEMORY)
+    def loo(self) -> LeaveOneOut:
+        """Densities of each observation given all others, and probability integral transforms, without refits."""
+        self._check_fitted()
+        return leave_one_out(self._points, self._probabilities, self._data)
+
+    @needs_memory(LESS_MEMORY)
+    def waic(self) -> Waic:
+        """The widely applicable information criterion."""
+        self._check_fitted()
+        return waic(self._points, self._probabilities, self._data)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
+        self._check_fitted()
+        if frame is None:
+            parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
+            return MarginalMixture(parts, self._probabilities), None
+        frame = as_pandas_frame(frame)
+        parts, joint = [], self._joint
+        for point in self._points:
+            rows = self._rows(frame, point)
+            joint = rows.held_by(joint)
+            parts.append(Marginals(rows.known @ point.mean, rows.variances(joint, point), point.likelihood))
+        return MarginalMixture(parts, self._probabilities), frame.index
+
+    def _law(self, rows: sp.csr_array) -> MarginalMixture:
+        """The distributions of rows that the pattern holds."""
+        asked = self._joint.layout.rows(rows)
+        parts = [
+            Marginals(rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood)
+            for each in self._points
+        ]
+        return MarginalMixture(parts, self._probabilities)
+
+    def _rows(self, frame: Any, point: Gaussian) -> PredictedRows:
+        if frame is None:
+            return PredictedRows(self._joint.a, [])
+        frame = as_pandas_frame(frame)
+        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
+        require_columns(frame, sorted(columns))
+        n = len(self._joint.parameters)
+        result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
+        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
+        scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
+        more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
+        return PredictedRows(known, more)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_points"):
+            raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")

@@ -96,7 +96,8 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
 
 def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
     """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a ValueError."""
-    words = re.sub(rb"(?im)^[ \t]*(?:end[ \t]*)?solid\b[^\r\n]*", b"", content).split()
+    lines = b"\n".join(content.splitlines())
+    words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
     size = len(_FACET)
     cells = np.array(words[: len(words) // size * size], dtype=bytes).reshape(-1, size)
     wrong = np.zeros(cells.shape, dtype=bool)

@@ -25,6 +25,7 @@ MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to 66, for OFF.
 _MESH = 100.0
 
+_FIRST_WORDS = {".ply": b"ply", ".off": b"OFF", ".stl": b"solid"}
 _DAMAGED = "it is damaged or truncated: fetch it again"
 
 # Cotangent weights of this size are no edges: two angles of 180 degrees together but for 0.0001.
@@ -164,6 +165,8 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
             )
         reader = read_stl_text
     if reader is not None:
+        if b"\0" in content:
+            raise ValueError(f"{path} is not a mesh as text in UTF-8: it has zero bytes, as UTF-16 and binary files do")
         with untrusted(path, f"{kind[1:].upper()} mesh"):
             vertices, faces = reader(content)
             if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
@@ -171,7 +174,9 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
     else:
         vertices, faces = _read_by_trimesh(path, kind, content)
     if not len(faces):
-        raise ValueError(f"{path} holds no faces; a mesh with faces was wanted")
+        begins = [end for end, word in _FIRST_WORDS.items() if content.lstrip().startswith(word) and end != kind]
+        way_out = f"; it begins as {begins[0]} files do: is that its format?" if begins else ""
+        raise ValueError(f"{path} holds no faces; a mesh with faces was wanted{way_out}")
     return vertices, faces
 
 

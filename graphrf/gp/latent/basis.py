@@ -1,14 +1,15 @@
-r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of their coefficients.
+r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of its coefficients.
 
-The coefficients b of columns X are b = T c with columns X T that are orthogonal to one another where one is nonzero
-in all rows in which another is. The default prior of the fixed part,
+The coefficients of columns X are b = T c. Of the columns X T, each is orthogonal to those whose nonzero rows are
+among its own. The default prior of the fixed part,
 
-.. math:: c \sim N\big(0, \; v \, (T^\top X^\top X T / m)^{-1}\big), \quad v = (10^3 \, \mathrm{unit})^2,
+.. math:: c \sim N\big(0, \; v \, (T^\top X^\top X T / m)^{-1}\big), \quad v = (10^3\,\mathrm{unit})^2,
 
-depends on the span of the columns alone, as the g-prior does: whatever is added to a covariate when the formula has
-a constant, or however categories are coded, leaves it as it is.
+depends on the span of the columns alone, as the g-prior does: a constant that is added to a covariate, where the
+formula has an intercept, and another coding of categories leave it as it is.
 
-Source: Zellner 1986, "On assessing prior distributions and Bayesian regression analysis with g-prior distributions".
+Source: Zellner 1986, "On assessing prior distributions and Bayesian regression analysis with g-prior
+distributions".
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
         if lacking.size:
             raise checks.value_error(
                 name,
-                f"has no value in {lacking.size} of {len(frame)} rows, the first of them {row(frame, lacking[0])}: "
-                f"leave these out, frame[frame[{name!r}].notna()], and predict them after the fit",
+                f"has no value in {lacking.size} of {len(frame)} rows, the first of them "
+                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()], and predict them "
+                "after the fit",
             )
 
 
@@ -73,8 +74,9 @@ def plain(frame: Any, name: str) -> np.ndarray:
     if kind in "mM" or column.dtype.name.startswith("period"):
         raise checks.type_error(
             name,
-            f"must hold numbers or text for the formula, got dates or spans of time: compute numbers, such as "
-            f"(frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), or take Steps({name!r}, ...) as a term",
+            "must hold numbers or text for the formula, got dates or spans of time: compute numbers, such as "
+            f"(frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), or take Steps({name!r}, ...) "
+            "as a term",
         )
     values = np.empty(len(column), dtype=object)
     values[:] = column.tolist()
@@ -110,7 +112,7 @@ def require_finite(frame: Any, text: str, values: np.ndarray) -> np.ndarray:
     if lost.size:
         raise checks.value_error(
             "frame",
-            f"gives {text!r} of the formula no finite value in {lost.size} of {len(frame)} rows, the first of them "
+            f"gives {text!r} of the formula no finite value in {lost.size} of {len(frame)} rows, the first "
             f"{row(frame, lost[0])}: leave these rows out, or compute another column",
         )
     return values
@@ -125,7 +127,7 @@ def codes(frame: Any, name: str, values: np.ndarray, levels: list[Hashable]) -> 
         shown = ", ".join(map(repr, levels[:6])) + (", ..." if len(levels) > 6 else "")
         raise checks.value_error(
             "frame",
-            f"has {values[unknown[0]]!r} in {name!r}, row {row(frame, unknown[0])}, which the fit has not seen: it "
-            f"knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may have new levels",
+            f"has {frame[name].iloc[unknown[0]]!r} in {name!r}, row {row(frame, unknown[0])}, which the fit has not seen: "
+            f"it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may have new levels",
         )
     return found

@@ -107,7 +107,7 @@ class Design(NamedTuple):
                     kept[key] = self.factors[key[0]].columns(frame, key[1])
             # as formulaic orders them, those of the first factor change first
             for parts in itertools.product(*(kept[key] for key in reversed(product.factors))):
-                columns.append(reduce(np.multiply, parts[::-1], np.full(len(frame), product.scale)))
+                columns += [reduce(np.multiply, parts[::-1], np.full(len(frame), product.scale))]
         return np.column_stack(columns) if columns else np.zeros((len(frame), 0))
 
     def encoded(self) -> dict[str, Any]:

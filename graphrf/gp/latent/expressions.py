@@ -1,8 +1,8 @@
 """Expressions of a formula as data: columns, numbers, a list of functions, and piecewise polynomials.
 
 An expression is read from the syntax tree of its text and is evaluated by looking functions up in a table, so that
-neither a formula nor a file can run code. Transforms that are fitted to the data (splines, polynomials, scaling) are
-piecewise polynomials of one variable, whatever library made them: they are kept as breaks and coefficients.
+neither a formula nor a file can run code. Transforms that are fitted to the data, such as splines and scaling, are
+piecewise polynomials of one variable, whatever library made them, and are kept as breaks and coefficients.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Pieces(NamedTuple):
         beyond = (x < low) | (x > high)
         if self.outside == "raise" and beyond.any():
             raise ValueError(
-                f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range of the fit: pass "
-                "extrapolation='extend' or 'clip' to the spline"
+                f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range of the fit: "
+                "pass extrapolation='extend' or 'clip' to the spline"
             )
         extrapolate: Any = "periodic" if self.outside == "periodic" else True
         inner = x if self.outside in ("extend", "periodic") else np.clip(x, low, high)

@@ -120,8 +120,8 @@ def _checked(factor: Factor, frame: Any) -> Factor:
         except ValueError:
             return factor
         warn(
-            f"the column {factor.text!r} holds text that reads as numbers, and the formula takes it for categories: "
-            f"pass frame.assign({factor.text}=pandas.to_numeric(frame[{factor.text!r}])), or write C({factor.text})"
+            f"the column {factor.text!r} holds text that reads as numbers, and is taken for categories: pass "
+            f"frame.assign({factor.text}=pandas.to_numeric(frame[{factor.text!r}])), or write C({factor.text})"
         )
     return factor
 
@@ -159,7 +159,7 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 
 
 def for_rows(frame: Any, name: str, values: Any) -> Any:
-    """Numbers for each row of a data frame: those of a column that is named, or values, aligned by their labels."""
+    """Numbers for each row of a data frame: those of a named column, or values aligned by their labels."""
     if not isinstance(values, str):
         labels, numbered = labels_of(frame)
         return Rows(len(frame), labels, numbered, lambda: [list(frame.index)]).numbers(name, values)

@@ -45,8 +45,8 @@ def _encoded(column: str, label: Any) -> Any:
         return {"date": label.isoformat()}
     raise checks.type_error(
         column,
-        f"must have levels that are text, numbers, dates or tuples of these to be saved, got {checks.describe(label)}; "
-        "rename the levels",
+        f"must have levels that are text, numbers, dates or tuples of these to be saved, "
+        f"got {checks.describe(label)}; rename the levels",
     )
 
 
@@ -73,7 +73,7 @@ def _decoded(record: Any) -> Any:
             raise ValueError("it has a number outside the range of float64")
         return made
     if kind == "datetime64":
-        return np.datetime64(value[0], checks.choice("unit", value[1], _UNITS))
+        return np.array(value[0], dtype=f"datetime64[{checks.choice('unit', value[1], _UNITS)}]")[()]
     if kind == "timestamp":
         return _timestamp(*value)
     if kind in ("datetime", "date"):
@@ -85,7 +85,8 @@ def _timestamp(number: Any, unit: Any, zone: Any) -> Any:
     """The date of pandas at a count of units since 1970."""
     import pandas
 
-    count = np.datetime64(checks.integer("timestamp", number), checks.choice("unit", unit, _UNITS[6:]))
+    unit = checks.choice("unit", unit, _UNITS[6:])
+    count = np.array(checks.integer("timestamp", number)).astype(f"datetime64[{unit}]")[()]
     if np.isnat(count) or (zone is not None and not _ZONE.fullmatch(zone)):
         raise ValueError("it has a date or a time zone that is none")
     made = pandas.Timestamp(count).as_unit(unit)

@@ -23,7 +23,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
 from graphrf.gp.latent.formula import for_rows, read
-from graphrf.gp.latent.posterior import conditioned, rows_of, units
+from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
@@ -177,15 +177,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
             require_columns(frame, term.columns, f"the term of {term.label!r}")
         formula = read(self.formula, frame)
         response = formula.observed(frame)
-        beside = {
-            name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE if getattr(self, name) is not None
-        }
-        y, offset = checked_responses(likelihood, response.size, response, *map(beside.get, _BESIDE))
+        beside = {name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE}
+        y, offset = checked_responses(likelihood, response.size, response, *beside.values())
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._warn_of_level(bound, formula.design)
         kept = [name for name in frame.columns if any(name in term.columns for term in terms)]
         self._frame, self._response = frame[kept], formula.response
+        self._observations, self._beside = response, beside
         self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
         self._warn_of_separation(frame)
 
@@ -209,9 +208,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         """Warn of levels without events, and of covariates that separate the observations."""
         if self._separation is not None:
             warn(
-                f"{described(self._design, frame, self._separation.rows)} has no observation that bounds its effect, "
-                f"such as a level without events: its linear predictor has a normal prior of deviation {DEVIATION:g} "
-                "around the mean of the others; state `coefficient_deviation`, or take Groups(...) as a term"
+                "the observations do not bound the effect of "
+                f"{described(self._design, frame, self._separation.rows)}, as where a level has no events: its "
+                f"linear predictor has a normal prior of deviation {DEVIATION:g} around the mean of the others; "
+                "state `coefficient_deviation`, or take Groups(...) as a term"
             )
 
     def _level_rows(self, number: int) -> sp.csr_array:
@@ -330,8 +330,15 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _given_terms(self) -> list[Term]:
+        return [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+
+    def _box(self) -> np.ndarray:
+        """The ends of the search for each hyperparameter."""
+        return Search(self._joint, self._data, flat=True).box
+
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+        terms = self._given_terms()
         for term in terms:
             if not isinstance(term, Term):
                 raise checks.type_error(

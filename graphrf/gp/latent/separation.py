@@ -1,16 +1,16 @@
 r"""Fixed effects that the observations do not bound: levels without events, and covariates that separate.
 
-If a change d of the coefficients raises no density of an observation above its bound, and never lowers one, as for a
-level all of whose counts are 0, the likelihood increases along d for ever, and a flat prior leaves the coefficient
-infinite. Such changes solve a linear program: with the sign s_i of the side to which the density of row i increases
-(0 if it has a maximum between),
+Where a change d of the coefficients lowers the density of no observation however far it goes, as for a level all
+of whose counts are 0, a flat prior leaves the coefficients infinite. Such changes solve a linear program: with the
+sign s_i of the side to which the density of row i increases for ever (0 if it has a maximum between),
 
 .. math:: \max_{|d| \le 1} \sum_{s_i \ne 0} s_i x_i^\top d, \quad
           s_i x_i^\top d \ge 0, \quad x_i^\top d = 0 \text{ where } s_i = 0 .
 
 The fixed part of the rows that such a d moves then has a normal prior around its mean at all other rows.
 
-Source: Konis 2007, "Linear programming algorithms for detecting separated data in binary logistic regression models".
+Source: Konis 2007, "Linear programming algorithms for detecting separated data in binary logistic regression
+models".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphrf.gp.latent.design import Design
 DEVIATION = 2.5
 # Distances from the start at which densities are compared, in units of the linear predictor.
 _AWAY = np.array([1e3, 100.0, 30.0, 10.0, 3.0])
-# A change of a row's linear predictor, for coefficients within 1 and columns of mean square 1, that counts as none.
+# A change of a row's linear predictor that counts as none, for coefficients within 1 and columns of mean square 1.
 _NOTHING = 1e-7
 
 
@@ -66,7 +66,7 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     directions = null_space(others) if len(others) else np.eye(x.shape[1])
     centre = basis[~moved[place.ravel()]].mean(axis=0) if len(others) else np.zeros(x.shape[1])
     away = (x[moved] - centre) / (DEVIATION * data.unit)
-    # a prior for each direction, not for each row: many distinct rows tell no more than as many as there are directions
+    # a prior for each direction, not for each row: more distinct rows than directions tell nothing more
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
 
@@ -87,7 +87,7 @@ def unbounded_sides(data: Data) -> np.ndarray:
 def described(design: Design, frame: object, rows: np.ndarray) -> str:
     """The levels that rows make up, or the columns that separate them, for a message."""
     if rows.all():
-        return "any row"
+        return "any fixed effect"
     levels = list(_levels_of(design, frame, rows))
     if levels:
         return "the level" + ("s " if len(levels) > 1 else " ") + ", ".join(levels)

@@ -7,15 +7,15 @@ import re
 from graphrf._base import checks
 from graphrf.gp.latent.expressions import FITTED, NAMED
 
-_TERM = "as a term beside the formula, terms=[Groups('g'), ...]"
-_SMOOTH = "bs(x, df=4) or cr(x, df=4) in the formula, or Steps('x', 'rw2') as a term beside it"
+_TERM = "it as a term beside the formula, terms=[Groups('g'), ...]"
+_SMOOTH = "bs(x, df=4) or cr(x, df=4, constraints='center'), or Steps('x', 'rw2') as a term beside the formula"
 _CATEGORY = "C(g)"
 _ELSEWHERE = {
     "offset": "exposure='E' of LatentGaussianModel, a column or numbers, for offset(log(E))",
     **dict.fromkeys(("s", "te", "ti", "t2", "lo", "ns", "smooth"), _SMOOTH),
     **dict.fromkeys(("f", "re", "random", "us", "diag", "ar1", "gp"), _TERM),
     **dict.fromkeys(("factor", "as.factor", "ordered", "as.ordered", "as_factor", "category"), _CATEGORY),
-    **dict.fromkeys(("cbind", "Surv"), "one response, with trials='n' for counts of so many, event='seen' for times"),
+    **dict.fromkeys(("cbind", "Surv"), "one response, with trials='n' for counts of n, or event='seen' for times"),
     "Q": "its name in backticks, `x.1`",
     **dict.fromkeys(("mo", "hashed", "lag", "diff"), "a column of the frame, computed before"),
 }  # fmt: skip
@@ -37,7 +37,7 @@ def check_spelling(formula: object) -> str:
         )
     bare = _QUOTED.sub(lambda match: "_" * len(match[0]), formula)
     if "|" in bare:
-        raise checks.value_error("formula", f"has groups, '|', in {formula!r}: write them {_TERM}")
+        raise checks.value_error("formula", f"has groups, '|', in {formula!r}: write {_TERM}")
     for name in _CALL.findall(bare):
         _check_function(name, formula)
     if "^" in _inside(bare):
@@ -48,7 +48,7 @@ def check_spelling(formula: object) -> str:
     if power:
         raise checks.value_error(
             "formula",
-            f"has {power[0]!r}, which stands for {power[1]!r} alone, since a power of terms is their interactions: "
+            f"has {power[0]!r}, which stands for {power[1]!r} alone: a power of terms is their interactions; "
             f"write I({power[1]}**2), or poly({power[1]}, 2)",
         )
     if re.search(r"(^|[~+\-*:/])\s*\.\s*($|[+\-*:/])", effects):

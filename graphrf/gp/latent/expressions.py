@@ -87,20 +87,23 @@ class Pieces(NamedTuple):
 class Expression(NamedTuple):
     """A column, a number, or a function of other expressions."""
 
-    kind: str  # "column", "number", "function" or "pieces"
+    kind: str  # "column", "flag" (of booleans), "number", "function" or "pieces"
     value: Any
     arguments: tuple[Expression, ...] = ()
 
     @property
     def columns(self) -> set[str]:
         """The columns that it reads."""
-        own = {self.value} if self.kind == "column" else set()
+        own = {self.value} if self.kind in ("column", "flag") else set()
         return own.union(*(each.columns for each in self.arguments))
 
     def __call__(self, column: Callable[[str], np.ndarray]) -> np.ndarray:
         """Its values, shape (m,) or (m, columns), from the numbers of each column."""
-        if self.kind == "column":
-            return column(self.value)
+        if self.kind in ("column", "flag"):
+            values = column(self.value)
+            if self.kind == "flag" and not np.isin(values, (0.0, 1.0)).all():
+                raise ValueError("was True or False in the fit, and has other values")
+            return values
         if self.kind == "number":
             return np.float64(self.value)  # type: ignore[return-value]
         arguments = [each(column) for each in self.arguments]
@@ -121,8 +124,8 @@ def decoded_expression(record: Any) -> Expression:
     """The expression that a file has; an error for any other record."""
     kind, value, arguments = record
     made = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
-    wanted = {"column": 0, "number": 0, "pieces": 1}.get(kind)
-    if kind == "column" and not isinstance(value, str):
+    wanted = {"column": 0, "flag": 0, "number": 0, "pieces": 1}.get(kind)
+    if kind in ("column", "flag") and not isinstance(value, str):
         raise ValueError(f"its expressions read a column {value!r}")
     if kind == "number":
         made = made._replace(value=checks.number("number", value))

@@ -13,7 +13,7 @@ from graphrf.gp.latent.columns import numbers, plain, require_columns, require_f
 from graphrf.gp.latent.design import Design, Factor, Product
 from graphrf.gp.latent.expressions import NAMED, Expression, parsed
 from graphrf.gp.latent.spelling import check_spelling
-from graphrf.graph.alignment import Rows, labels_of
+from graphrf.graph.alignment import Rows
 
 
 class Formula(NamedTuple):
@@ -102,7 +102,10 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
     if method == "literal":
         return None
     if method == "lookup":
-        result = Expression("column", factor.expr)
+        require_columns(frame, [factor.expr], "the formula")
+        result = Expression(
+            "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column", factor.expr
+        )
     else:
         result = parsed(factor.expr, column)
     require_columns(frame, result.columns, "the formula")
@@ -161,8 +164,7 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 def for_rows(frame: Any, name: str, values: Any) -> Any:
     """Numbers for each row of a data frame: those of a named column, or values aligned by their labels."""
     if not isinstance(values, str):
-        labels, numbered = labels_of(frame)
-        return Rows(len(frame), labels, numbered, lambda: [list(frame.index)]).numbers(name, values)
+        return Rows(len(frame), frame.index, False, list).numbers(name, values)
     if values not in frame.columns:
         near = checks.did_you_mean(values, [str(each) for each in frame.columns])
         raise checks.value_error(

@@ -22,7 +22,7 @@ from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
-from graphrf.gp.latent.formula import for_rows, read
+from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
@@ -203,6 +203,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         levels = [self._level_rows(number) for number in range(len(bound))]
         rows = [rows_of(bound, parts, effects.matrix), *levels, self._coefficient_rows()]
         self._joint = Joint(bound, effects.precision, rows)
+
+    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Observations of a data frame, as the likelihood takes them, and the logarithms of their exposures."""
+        frame = as_pandas_frame(frame)
+        response = Formula(self._response, self._design).observed(frame)
+        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
+        return checked_responses(self._data.likelihood, len(frame), response, *beside)
 
     def _warn_of_separation(self, frame: Any) -> None:
         """Warn of levels without events, and of covariates that separate the observations."""

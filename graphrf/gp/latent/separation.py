@@ -86,11 +86,12 @@ def unbounded_sides(data: Data) -> np.ndarray:
 
 def described(design: Design, frame: object, rows: np.ndarray) -> str:
     """The levels that rows make up, or the columns that separate them, for a message."""
-    if rows.all():
-        return "any fixed effect"
     levels = list(_levels_of(design, frame, rows))
     if levels:
-        return "the level" + ("s " if len(levels) > 1 else " ") + ", ".join(levels)
+        more = f" and {len(levels) - 3} more" if len(levels) > 3 else ""
+        return ("the levels " if len(levels) > 1 else "the level ") + ", ".join(levels[:3]) + more
+    if rows.all():
+        return "any fixed effect"
     return f"the {np.count_nonzero(rows)} rows that the fixed effects tell from all others"
 
 

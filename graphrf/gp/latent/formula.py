@@ -40,8 +40,8 @@ def read(formula: str, frame: Any) -> Formula:
     text = check_spelling(formula)
     try:
         whole = formulaic.Formula(text)
-    except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{text!r} cannot be read: {_reason(error)}") from error
+    except (formulaic.errors.FormulaicError, SyntaxError) as error:
+        raise checks.value_error("formula", f"has {text!r}, which cannot be read: {_reason(error)}") from None
     terms = list(whole.lhs)
     if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
         raise checks.value_error("formula", f"must have one response, got {text.split('~')[0].strip()!r}")

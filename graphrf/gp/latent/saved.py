@@ -140,9 +140,12 @@ def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
 def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """The posterior at a point, by one factorisation."""
     point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    if not np.isfinite(point.fitted.variance).all():
-        raise ValueError("its posterior has no variances")
-    return point._replace(mean=mean, fitted=point.fitted._replace(mean=model._joint.a @ mean))
+    fitted = point.fitted._replace(mean=model._joint.a @ mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        answers = point.likelihood.moments(fitted.mean, fitted.variance)
+    if not np.isfinite(answers).all():
+        raise ValueError("its posterior has no moments")
+    return point._replace(mean=mean, fitted=fitted)
 
 
 class _Shared(NamedTuple):

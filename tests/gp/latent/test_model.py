@@ -147,7 +147,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({}, {"formula": "cases ~ 1 + nothing"}, "`frame` has no column 'nothing', which the formula reads"),
         ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
         ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
-        ({}, {"terms": [Groups("clinics")]}, "`frame` has no column 'clinics', which .* reads; .*did you mean 'clinic'"),
+        ({}, {"terms": [Groups("clinics")]}, "no column 'clinics', which .* reads; .*did you mean 'clinic'"),
         ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
         ({}, {"exposure": "peopel"}, "did you mean 'people'"),
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),

@@ -62,11 +62,21 @@ class Search:
         """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
-        n = len(self.joint.parameters)
-        self._last = self.by.approximation(
-            self.joint, self.data, self.data.known(vector[n:]), vector[:n], self._last
-        )
-        return self._last
+        n, before = len(self.joint.parameters), self._last
+        likelihood = self.data.known(vector[n:])
+        self._last = None  # a trial that fails leaves nothing to the next
+        try:
+            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n], before)
+            good = before is None or result.settled
+        except np.linalg.LinAlgError:
+            if before is None:
+                raise
+            good = False
+        if not good:
+            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n])
+        if result.settled:
+            self._last = result
+        return result
 
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""

@@ -21,6 +21,8 @@ from graphrf.gp.hyperparameters.grid import systematic
 from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
@@ -35,6 +37,8 @@ _STEP = 0.02
 # The largest deviation of a coordinate around the mode.
 _WIDEST = 3.0
 _IMPOSSIBLE = 1e25
+# Penalties of the constant, the linear and the quadratic coefficients of corrections of the evidence.
+_PENALTIES = (0.0, 0.01, 0.1)
 
 
 class Search:
@@ -47,6 +51,9 @@ class Search:
         # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
         # log-concave.
         self.by: Any = laplace if data.likelihood.log_concave else moments
+        # Laplace's approximation of normal noise is exact.
+        self.exact = isinstance(data.likelihood, NormalNoise)
+        self.corrected = self.by is laplace and not self.exact
         self._last: Any = None
 
     @property
@@ -128,14 +135,6 @@ class Search:
                 )
 
 
-class Point(NamedTuple):
-    """Coordinates of hyperparameters, their posterior probability, and Laplace's evidence there."""
-
-    vector: np.ndarray
-    weight: float
-    log_evidence: float
-
-
 class Sample(NamedTuple):
     """Coordinates of hyperparameters, shape (n, p), and their posterior probabilities."""
 
@@ -208,7 +207,7 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
             slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return _IMPOSSIBLE, np.zeros(x.size)
-        search._last = at
+        search._last = moved._last
         prior, prior_slope = moved.log_prior(x[:n])
         more = moved.by.coefficient_gradient(moved.joint, design, at) * scale
         return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
@@ -221,22 +220,74 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
 
 
-def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point], Sample, float]:
-    """Points that represent the posterior, all weighted samples, and the logarithm of the integral over them.
+class Exploration(NamedTuple):
+    """The posterior of hyperparameters, and that of all variables at points that represent it."""
+
+    points: list[Gaussian]
+    probabilities: np.ndarray  # of the points
+    sample: Sample
+    log_integral: float
+
+
+class _Correction:
+    """The log evidence of expectation propagation less Laplace's, as a smooth function of the coordinates.
+
+    A quadratic with penalties is fitted to the differences at some vectors, in standardised coordinates that stop
+    at the outermost of these; at the vectors themselves the correction is exact.
+    """
+
+    def __init__(self, vectors: np.ndarray, differences: np.ndarray) -> None:
+        kept = np.isfinite(differences)
+        self._vectors, self._differences = vectors[kept], differences[kept]
+        if kept.any():
+            basis = self._basis(self._vectors)
+            penalties = np.diag(np.repeat(_PENALTIES, [1, vectors.shape[1], vectors.shape[1]]))
+            self._c = np.linalg.solve(basis.T @ basis + penalties, basis.T @ self._differences)
+
+    def at(self, vectors: np.ndarray) -> np.ndarray:
+        """The correction at vectors of shape (n, p); 0 where there are no differences."""
+        if not self._differences.size:
+            return np.zeros(len(vectors))
+        result = self._basis(vectors) @ self._c
+        same, which = (vectors[:, None] == self._vectors).all(axis=2).nonzero()
+        result[same] = self._differences[which]
+        return np.asarray(result)
+
+    def more(self, vectors: np.ndarray, differences: np.ndarray) -> _Correction:
+        """The correction with further differences."""
+        return _Correction(np.vstack([self._vectors, vectors]), np.concatenate([self._differences, differences]))
+
+    def _basis(self, vectors: np.ndarray) -> np.ndarray:
+        own = self._vectors
+        inside = np.clip(vectors, own.min(axis=0), own.max(axis=0))
+        away = (inside - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-12)
+        return np.hstack([np.ones((len(away), 1)), away, np.square(away)])
+
+
+def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
+    """The posterior of hyperparameters by a weighted sample, and points that represent it.
 
     Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
-    fitted to the first; both are weighted by the density of their mixture.
+    fitted to the first; both are weighted by the density of their mixture. Laplace's evidence is corrected to that
+    of expectation propagation, taken at some vectors of the first half and at the points.
     """
     p = top.vector.size
     if not p:
-        return [Point(top.vector, 1.0, top.value)], Sample(top.vector[None], np.ones(1)), top.value
+        point = _conditioned(search, top.vector)
+        total = top.value if search.exact else point.log_evidence
+        return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
     rng = np.random.default_rng([seed, 7])
     n_sample, n_points = _sizes(search)
     z = [ndtri(evenly(n_sample // 2, p, rng)) for _ in range(2)]
     first = NormalProposal(top.vector, _WIDER * _root(search, top))
     vectors = first.at(z[0])
     log = _log_posteriors(search, vectors)
-    log_weights = log - first.log_density(vectors)
+    correction = _Correction(np.zeros((0, p)), np.zeros(0))
+    if search.corrected:  # at vectors that spread more widely than by their weights
+        tried, _ = _representing(vectors, 0.5 * (log - first.log_density(vectors)), n_points // 2)
+        own = np.array([_moment_posterior(search, vectors[k]) for k in tried])
+        correction = correction.more(vectors[tried], own - log[tried])
+    log_weights = log + correction.at(vectors) - first.log_density(vectors)
     weights = np.exp(log_weights - logsumexp(log_weights))
     # wider where few of the points have most of the weight
     added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
@@ -244,8 +295,14 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point]
     vectors = np.vstack([vectors, second.at(z[1])])
     log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
     density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
-    log_weights = log - density
-    total = float(logsumexp(log_weights)) - math.log(log_weights.size)
+    chosen, counts = _representing(vectors, log + correction.at(vectors) - density, n_points)
+    points = [_conditioned(search, vectors[k]) for k in chosen]
+    own = np.array([each.log_evidence + search.log_prior(each.vector)[0] for each in points])
+    change = np.where(np.isfinite(own), own - log[chosen], 0.0)
+    log_probabilities = np.log(counts / n_points) + change - correction.at(vectors[chosen])
+    if search.corrected:
+        correction = correction.more(vectors[chosen], change)
+    log_weights = log + correction.at(vectors) - density
     weights = np.exp(log_weights - logsumexp(log_weights))
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
@@ -254,14 +311,37 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> tuple[list[Point]
             f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
             "out terms on which the data have little information"
         )
+    return Exploration(
+        points, np.exp(log_probabilities - logsumexp(log_probabilities)), Sample(vectors, weights),
+        float(logsumexp(log_weights)) - math.log(log_weights.size),
+    )  # fmt: skip
+
+
+def _representing(vectors: np.ndarray, log_weights: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to n of the weighted vectors, by systematic resampling along their longest axis, and how often each."""
+    weights = np.exp(log_weights - logsumexp(log_weights))
     away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
-    chosen, counts = systematic(log_weights, np.argsort(vectors @ axis, kind="stable"), n_points)
-    evidence = [log[k] - search.log_prior(vectors[k])[0] for k in chosen]
-    points = [
-        Point(vectors[k], c / n_points, e) for k, c, e in zip(chosen, counts.tolist(), evidence, strict=True)
-    ]
-    return points, Sample(vectors, weights), total
+    return systematic(log_weights, np.argsort(vectors @ axis, kind="stable"), n)
+
+
+def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
+    """The posterior of all variables at a vector, by expectation propagation where that is an approximation."""
+    sites = search.at(vector).sites(search.joint)
+    return conditioned(search.joint, search.data, vector, sites, rounds=not search.exact)
+
+
+def _moment_posterior(search: Search, vector: np.ndarray) -> float:
+    """The log posterior density by expectation propagation, up to a constant; NaN where there is none."""
+    n = len(search.joint.parameters)
+    try:
+        sites = search.at(vector).sites(search.joint)
+        at = moments.approximation(
+            search.joint, search.data, search.data.known(vector[n:]), vector[:n], sites=sites
+        )
+    except np.linalg.LinAlgError:
+        return math.nan
+    return at.log_evidence + search.log_prior(vector)[0] if at.settled else math.nan
 
 
 def _sizes(search: Search) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from graphrf._base import checks
@@ -234,22 +233,12 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     def _take_average(self, search: Search) -> None:
         """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
-        points, self._sample, total = explored(search, top, self.seed_)
-        exact = isinstance(self._data.likelihood, NormalNoise)
-        result, log_weights = [], []
-        for point in points:
-            sites = search.at(point.vector).sites(self._joint)
-            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            result.append(fitted)
-            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
-            log_weights.append(np.log(point.weight) + change)
-        if not all(each.settled for each in result):
+        self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
+        if not all(each.settled for each in self._points):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = result
-        self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged

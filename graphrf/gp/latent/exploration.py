@@ -37,8 +37,10 @@ _STEP = 0.02
 # The largest deviation of a coordinate around the mode.
 _WIDEST = 3.0
 _IMPOSSIBLE = 1e25
-# Penalties of the constant, the linear and the quadratic coefficients of corrections of the evidence.
-_PENALTIES = (0.0, 0.01, 0.1)
+# Prior variances of corrections of the evidence: of the constant, the linear and the quadratic coefficients, and
+# the remainder; the variance of the differences that these interpolate; the logarithm of the smallest weight of a
+# vector at which the first are taken; and how far beyond the outermost of them corrections change.
+_VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
 class Search:
@@ -232,36 +234,35 @@ class Exploration(NamedTuple):
 class _Correction:
     """The log evidence of expectation propagation less Laplace's, as a smooth function of the coordinates.
 
-    A quadratic with penalties is fitted to the differences at some vectors, in standardised coordinates that stop
-    at the outermost of these; at the vectors themselves the correction is exact.
+    The differences at some vectors are interpolated by a quadratic and a smooth remainder with normal priors, in
+    standardised coordinates that stop little beyond the outermost of these vectors.
     """
 
     def __init__(self, vectors: np.ndarray, differences: np.ndarray) -> None:
         kept = np.isfinite(differences)
         self._vectors, self._differences = vectors[kept], differences[kept]
         if kept.any():
-            basis = self._basis(self._vectors)
-            penalties = np.diag(np.repeat(_PENALTIES, [1, vectors.shape[1], vectors.shape[1]]))
-            self._c = np.linalg.solve(basis.T @ basis + penalties, basis.T @ self._differences)
+            k = self._covariance(self._vectors) + _NUGGET * np.eye(self._differences.size)
+            self._weights = np.linalg.solve(k, self._differences - self._differences.mean())
 
     def at(self, vectors: np.ndarray) -> np.ndarray:
         """The correction at vectors of shape (n, p); 0 where there are no differences."""
         if not self._differences.size:
             return np.zeros(len(vectors))
-        result = self._basis(vectors) @ self._c
-        same, which = (vectors[:, None] == self._vectors).all(axis=2).nonzero()
-        result[same] = self._differences[which]
-        return np.asarray(result)
+        return np.asarray(self._differences.mean() + self._covariance(vectors) @ self._weights)
 
     def more(self, vectors: np.ndarray, differences: np.ndarray) -> _Correction:
         """The correction with further differences."""
         return _Correction(np.vstack([self._vectors, vectors]), np.concatenate([self._differences, differences]))
 
-    def _basis(self, vectors: np.ndarray) -> np.ndarray:
+    def _covariance(self, vectors: np.ndarray) -> np.ndarray:
         own = self._vectors
-        inside = np.clip(vectors, own.min(axis=0), own.max(axis=0))
-        away = (inside - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-12)
-        return np.hstack([np.ones((len(away), 1)), away, np.square(away)])
+        unit = np.maximum(own.std(axis=0), 1e-12)
+        inside = np.clip(vectors, own.min(axis=0) - _BEYOND * unit, own.max(axis=0) + _BEYOND * unit)
+        u, v = ((each - own.mean(axis=0)) / unit for each in (inside, own))
+        away = np.square(u[:, None] - v).sum(axis=2)
+        parts = np.ones(away.shape), u @ v.T, np.square(u) @ np.square(v).T, np.exp(-0.125 * away)
+        return np.asarray(sum(size * part for size, part in zip(_VARIANCES, parts, strict=True)))
 
 
 def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
@@ -283,8 +284,11 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     vectors = first.at(z[0])
     log = _log_posteriors(search, vectors)
     correction = _Correction(np.zeros((0, p)), np.zeros(0))
-    if search.corrected:  # at vectors that spread more widely than by their weights
-        tried, _ = _representing(vectors, 0.5 * (log - first.log_density(vectors)), n_points // 2)
+    if search.corrected:
+        log_weights = log - first.log_density(vectors)
+        order = _along(vectors, log_weights)
+        order = order[log_weights[order] > log_weights.max() + _SLIGHT]
+        tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
         own = np.array([_moment_posterior(search, vectors[k]) for k in tried])
         correction = correction.more(vectors[tried], own - log[tried])
     log_weights = log + correction.at(vectors) - first.log_density(vectors)
@@ -295,7 +299,8 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     vectors = np.vstack([vectors, second.at(z[1])])
     log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
     density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
-    chosen, counts = _representing(vectors, log + correction.at(vectors) - density, n_points)
+    log_weights = log + correction.at(vectors) - density
+    chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
     points = [_conditioned(search, vectors[k]) for k in chosen]
     own = np.array([each.log_evidence + search.log_prior(each.vector)[0] for each in points])
     change = np.where(np.isfinite(own), own - log[chosen], 0.0)
@@ -317,12 +322,12 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     )  # fmt: skip
 
 
-def _representing(vectors: np.ndarray, log_weights: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Up to n of the weighted vectors, by systematic resampling along their longest axis, and how often each."""
+def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    """The order of weighted vectors along their longest axis."""
     weights = np.exp(log_weights - logsumexp(log_weights))
     away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
-    return systematic(log_weights, np.argsort(vectors @ axis, kind="stable"), n)
+    return np.argsort(vectors @ axis, kind="stable")
 
 
 def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:

@@ -159,11 +159,26 @@ def maximised(search: Search) -> SearchMaximum:
         return SearchMaximum(start, search.log_posterior(start), True)
     result = _maximum(search.negative, start, search.box)
     if result.value <= -_IMPOSSIBLE:
-        raise ValueError(
+        raise ValueError(_refusal(search))
+    return result
+
+
+def _refusal(search: Search) -> str:
+    """Why no hyperparameters that were tried have an approximation."""
+    joint, n = search.joint, len(search.joint.parameters)
+    try:
+        joint.posterior(joint.prior(search.start[:n]), np.full(joint.a.shape[0], search.data.unit**-2))
+    except np.linalg.LinAlgError:
+        return (
             "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
             "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
         )
-    return result
+    y, name = search.data.y, type(search.data.likelihood).__name__
+    return (
+        f"the posterior cannot be approximated under the likelihood {name}: numbers leave the range of float64 "
+        f"for all hyperparameters that were tried. The observations go from {y.min():.3g} to {y.max():.3g}: use "
+        "units in which they are nearer to 1, state priors, or take another likelihood"
+    )
 
 
 def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> SearchMaximum:
@@ -275,7 +290,7 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     p = top.vector.size
     if not p:
         point = _conditioned(search, top.vector)
-        total = top.value if search.exact else point.log_evidence
+        total = point.log_evidence if math.isfinite(point.log_evidence) else top.value
         return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
     rng = np.random.default_rng([seed, 7])
     n_sample, n_points = _sizes(search)
@@ -333,7 +348,13 @@ def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
 def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
     """The posterior of all variables at a vector, by expectation propagation where that is an approximation."""
     sites = search.at(vector).sites(search.joint)
-    return conditioned(search.joint, search.data, vector, sites, rounds=not search.exact)
+    if not search.exact:
+        try:
+            return conditioned(search.joint, search.data, vector, sites, rounds=True)
+        except np.linalg.LinAlgError:  # its rounds left the range of numbers: the first sites remain
+            own = conditioned(search.joint, search.data, vector, sites, rounds=False)
+            return own._replace(settled=False)
+    return conditioned(search.joint, search.data, vector, sites, rounds=False)
 
 
 def _moment_posterior(search: Search, vector: np.ndarray) -> float:

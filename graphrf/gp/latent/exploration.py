@@ -1,8 +1,10 @@
 """The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
 
-Points along a sequence that fills the space evenly have importance weights; a few of them, by systematic
-resampling, have expectation propagation. Sources: Rue, Martino and Chopin 2009, Sec. 3 and 6.5; Owen and Zhou
-2000.
+Points along a sequence that fills the space evenly have importance weights, and a few of them, by systematic
+resampling, represent the posterior. Where groups have few binary observations each, Laplace's evidence makes their
+deviations too small; that of expectation propagation, at some points and interpolated, corrects the weights.
+
+Sources: Rue, Martino and Chopin 2009, Sec. 3 and 6.5; Owen and Zhou 2000.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import optimize
@@ -22,6 +24,7 @@ from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.latent import laplace, moments
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
@@ -43,6 +46,20 @@ _IMPOSSIBLE = 1e25
 _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
+class JointApproximation(Protocol):
+    """How the posterior for known hyperparameters is approximated: by the file `laplace` or by `moments`."""
+
+    def approximation(
+        self, joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Any = None, /
+    ) -> Any: ...
+
+    def gradient(
+        self, joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: Any, /
+    ) -> np.ndarray: ...
+
+    def coefficient_gradient(self, joint: Joint, design: np.ndarray, at: Any, /) -> np.ndarray: ...
+
+
 class Search:
     """Evidence times prior as a function of all coordinates: those of terms, then of the likelihood."""
 
@@ -52,7 +69,7 @@ class Search:
         self.flat = flat
         # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
         # log-concave.
-        self.by: Any = laplace if data.likelihood.log_concave else moments
+        self.by: JointApproximation = laplace if data.likelihood.log_concave else moments
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
         self.corrected = self.by is laplace and not self.exact
@@ -90,8 +107,7 @@ class Search:
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        slopes: np.ndarray = self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
-        return slopes
+        return self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
 
     def moved(self, offset: np.ndarray) -> Search:
         """The same with an offset of eta added; it begins where this one ended."""

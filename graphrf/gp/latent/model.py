@@ -86,14 +86,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" of the integral over hyperparameters.
+        Laplace's approximation; with "average" the integral over hyperparameters, by expectation propagation.
     converged_ : bool
 
     Notes
     -----
     One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
     hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
-    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
+    log-concave); weights, and the posterior at each of 8 to 24 points, are those of expectation propagation.
 
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -106,14 +107,15 @@ def test_precise_proportions_are_fitted(n, precision):
     assert abs(np.log(row["mean"] / precision)) < 4 * np.sqrt(2 / (n - 12))
 
 
-def test_an_evidence_does_not_depend_on_a_trial_that_failed():
+def test_an_evidence_does_not_depend_on_trials_that_failed():
     model = LatentGaussianModel("y ~ 1 + x", Groups("group"), "beta", seed=0)
     model._prepare(proportions(50, 400))
     search = Search(model._joint, model._data, flat=False)
-    possible, corner = search.start, np.array([search.box[0, 0], search.box[1, 1]])
-    before = search.log_posterior(possible)
-    search.log_posterior(corner)
-    assert search.log_posterior(possible) == pytest.approx(before, abs=0.05)
+    for possible in np.log([[0.375, 26.0], [0.2, 400.0]]):
+        before = search.log_posterior(possible)
+        for corner in itertools.product(*search.box):
+            search.log_posterior(np.array(corner))
+            assert search.log_posterior(possible) == pytest.approx(before, abs=0.05)
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])

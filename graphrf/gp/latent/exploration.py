@@ -320,7 +320,7 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
         order = _along(vectors, log_weights)
         order = order[log_weights[order] > log_weights.max() + _SLIGHT]
         tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
-        own = np.array([_moment_posterior(search, vectors[k]) for k in tried])
+        own = _own_log_posteriors(search, [_conditioned(search, vectors[k]) for k in tried])
         correction = correction.more(vectors[tried], own - log[tried])
     log_weights = log + correction.at(vectors) - first.log_density(vectors)
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -333,11 +333,11 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     log_weights = log + correction.at(vectors) - density
     chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
     points = [_conditioned(search, vectors[k]) for k in chosen]
-    own = np.array([each.log_evidence + search.log_prior(each.vector)[0] for each in points])
-    change = np.where(np.isfinite(own), own - log[chosen], 0.0)
-    log_probabilities = np.log(counts / n_points) + change - correction.at(vectors[chosen])
+    before, own = log[chosen] + correction.at(vectors[chosen]), _own_log_posteriors(search, points)
+    own = np.where(np.isfinite(own), own, before)
+    log_probabilities = np.log(counts / n_points) + own - before
     if search.corrected:
-        correction = correction.more(vectors[chosen], change)
+        correction = correction.more(vectors[chosen], own - log[chosen])
     log_weights = log + correction.at(vectors) - density
     weights = np.exp(log_weights - logsumexp(log_weights))
     effective = 1 / float(np.square(weights).sum())
@@ -373,17 +373,9 @@ def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
     return conditioned(search.joint, search.data, vector, sites, rounds=False)
 
 
-def _moment_posterior(search: Search, vector: np.ndarray) -> float:
-    """The log posterior density by expectation propagation, up to a constant; NaN where there is none."""
-    n = len(search.joint.parameters)
-    try:
-        sites = search.at(vector).sites(search.joint)
-        at = moments.approximation(
-            search.joint, search.data, search.data.known(vector[n:]), vector[:n], sites=sites
-        )
-    except np.linalg.LinAlgError:
-        return math.nan
-    return at.log_evidence + search.log_prior(vector)[0] if at.settled else math.nan
+def _own_log_posteriors(search: Search, points: list[Gaussian]) -> np.ndarray:
+    """The log posterior densities of points by their own evidence; NaN where there is none."""
+    return np.array([each.log_evidence + search.log_prior(each.vector)[0] for each in points])
 
 
 def _sizes(search: Search) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from graphrf._base import checks
@@ -91,14 +90,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" of the integral over hyperparameters.
+        Laplace's approximation; with "average" the integral over hyperparameters, by expectation propagation.
     converged_ : bool
 
     Notes
     -----
     One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
     hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
-    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
+    log-concave); weights, and the posterior at each of 8 to 24 points, are those of expectation propagation.
 
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
@@ -261,22 +260,12 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     def _take_average(self, search: Search) -> None:
         """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
-        points, self._sample, total = explored(search, top, self.seed_)
-        exact = isinstance(self._data.likelihood, NormalNoise)
-        result, log_weights = [], []
-        for point in points:
-            sites = search.at(point.vector).sites(self._joint)
-            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            result.append(fitted)
-            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
-            log_weights.append(np.log(point.weight) + change)
-        if not all(each.settled for each in result):
+        self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
+        if not all(each.settled for each in self._points):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = result
-        self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged

@@ -77,24 +77,30 @@ class RandomWalk(Structure):
             self._matrix = sp.csr_array(like.scale * plain)
             return
         values, vectors = np.linalg.eigh(plain.toarray())
-        variances = (vectors[:, order:] ** 2) @ (1 / values[order:])
-        self.scale = scale = math.exp(float(np.log(variances).mean()))
-        held: list[np.ndarray] = [np.ones(n)]
-        if order == 2 and closed:
-            held.append(np.arange(n) - 0.5 * (n - 1))
-        elif order == 2:
-            ends = np.zeros((1, n))
-            ends[0, [0, -1]] = -1.0, 1.0
-            self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
-        self.constraints = sp.csr_array(np.array(held))
-        # 1 b^T + b 1^T is 0 where values sum to zero; a small b leaves the matrix definite. In the middle, a slope
-        # adds nothing to the variance.
-        middle = np.zeros(n)
-        middle[[(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
-        variance = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
-        lift = np.outer(middle, np.ones(n)) / (n * variance)
-        self._matrix = sp.csr_array(scale * plain + sp.csr_array(lift + lift.T))
-        self._log_determinant = super().log_determinant({}) if not (order == 2 and closed) else 0.0
+        inverse = (vectors[:, order:] / values[order:]) @ vectors[:, order:].T
+        self.scale = math.exp(float(np.log(np.diag(inverse)).mean()))
+        # |D D^T| of the differences D: the matrix tree theorem, and for rw2 its analogue.
+        determinant = math.log(n) - float(np.log(increments).sum())
+        # The level and the slope in the middle, where they are independent of each other.
+        middle, held = np.zeros((order, n)), np.ones((order, n))
+        middle[0, [(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
+        if order == 2:
+            held[1] = np.arange(n) - 0.5 * (n - 1)
+            right = n // 2 + n % 2
+            middle[1, [n - 1 - right, right]] = np.array([-0.5, 0.5]) / held[1, right]
+            determinant = math.log(n**2 * (n**2 - 1) / 12)
+            if not closed:
+                ends = np.zeros((1, n))
+                ends[0, [0, -1]] = -1.0, 1.0
+                self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
+                determinant = math.log(n * (n - 1) ** 2 / FLAT**2)
+                middle, held = middle[:1], held[:1]
+        self.constraints = sp.csr_array(held)
+        self._log_determinant = determinant + (n - order) * math.log(self.scale)
+        # c b^T + b c^T is 0 where c x = 0; with a small b, the matrix is definite.
+        variances = np.maximum(np.einsum("in,nm,im->i", middle, inverse, middle) / self.scale, n**-2.0)
+        lift = (middle.T / (variances * (held**2).sum(axis=1))) @ held
+        self._matrix = sp.csr_array(self.scale * plain + sp.csr_array(lift + lift.T))
 
     def precision(self, values: Values) -> sp.csr_array:
         return self._matrix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
@@ -39,9 +40,12 @@ class Ruler(NamedTuple):
         """
         dates, zone = isinstance(labels[0], date | np.datetime64), None
         if not dates:
-            refuse_written_dates(column, labels)
             values = [_number(column, each) for each in labels]
-            rounding = 16 * float(np.finfo(float).eps) * float(max(abs(each) for each in values))
+            refuse_written_dates(column, labels)
+            largest = max(
+                (abs(each) for each in values if isinstance(each, float)), default=0.0
+            )  # not of integers
+            rounding = 16 * float(np.finfo(float).eps) * largest
             return cls(column, dates, values[0], zone, rounding)
         clocks = {(str(each.tzinfo), each.time()) for each in labels if isinstance(each, datetime)}
         if getattr(labels[0], "tzinfo", None) is not None:
@@ -161,6 +165,6 @@ def _number(column: str, label: Any) -> Any:
         hint = "; pandas.to_datetime makes dates of text" if isinstance(label, str) else ""
         raise checks.type_error(column, f"must hold numbers or dates for Steps, got {label!r}{hint}")
     value = int(label) if isinstance(label, Integral) else float(label)
-    if not abs(value) <= np.finfo(float).max:
+    if not abs(value) <= sys.float_info.max:
         raise checks.value_error(column, f"must be finite, got {label}")
     return value

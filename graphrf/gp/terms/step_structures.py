@@ -52,7 +52,7 @@ class Autoregression(Structure):
 
     def _unexplained(self, rho: float) -> np.ndarray:
         """The variance of each value given the one before."""
-        return np.asarray(-np.expm1(2 * self._increments * math.log(abs(rho))))
+        return np.asarray(-np.expm1(2 * self._increments * math.log(max(abs(rho), 1e-300))))
 
 
 class RandomWalk(Structure):

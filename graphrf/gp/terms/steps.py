@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.memory import require_memory
 from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in, nothing_new
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
 from graphrf.gp.terms.places import Ruler, Spacing
@@ -18,6 +19,8 @@ from graphrf.gp.terms.structure import Independent, Structure, Values
 from graphrf.gp.terms.term import Term
 
 KINDS = ("iid", "ar1", "rw1", "rw2", "seasonal", "matern")
+# Bytes of an entry of the dense precision of new levels, with the copies that a solve takes.
+_ENTRY = 24.0
 # Levels, of which the scale of a random walk takes dense algebra.
 _MOST = {"rw1": 2_000, "rw2": 2_000, "seasonal": 1_000_000}
 
@@ -50,9 +53,9 @@ class Steps(Term):
     rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend is left
     out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
 
-    The usual step is the lower quartile of the differences of neighbours. Levels that are within a thousandth of it
-    from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates count in
-    days: in UTC, or on their own clock where all show the same time of day on it.
+    The usual step is the lower quartile of the differences of neighbours. Levels that are within a thousandth of
+    it from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates count
+    in days: in UTC, or on their own clock where all show the same time of day on it.
 
     Examples
     --------
@@ -145,25 +148,30 @@ class StepAxis(LevelAxis):
         self._require_forecasts(new)
         if not new:
             return Extension(self._read(values, {}, found=found)[0], *nothing_new(len(values)))
-        if self._term.kind in ("rw2", "seasonal"):
-            more = np.arange(at.places[-1] + 1, max(new)[0] + 1)
-        else:
-            more = np.unique([x for x, _ in new])
+        states, more = self.structure.size // at.places.size, np.unique([x for x, _ in new])
+        filled = self._term.kind in ("rw2", "seasonal")
+        ahead = float(more[-1] - at.places[-1]) if filled else more.size
+        require_memory(
+            _ENTRY * (states * ahead) ** 2,
+            f"forecasts of {ahead:,.0f} levels of `{self.column}`",
+            "predict nearer levels, or fewer at a time",
+        )
+        if filled:
+            more = np.arange(at.places[-1] + 1, more[-1] + 1)
         index = {label: int(np.searchsorted(more, x)) for x, label in new}
         every = np.concatenate([at.places, more])
         by_time = np.argsort(every, kind="stable")
         whole = self._structure(every[by_time], like=self.structure).precision(hyperparameters)
         position = np.empty(every.size, dtype=int)
         position[by_time] = np.arange(every.size)
-        states = self.structure.size // at.places.size
         n, k = at.places.size, more.size
         shift = np.arange(states)[:, None] * every.size
         old_at = (shift + position[:n]).ravel()
         new_at = (shift + position[n:]).ravel()
         precision = sp.csr_array(whole[new_at][:, new_at])
         mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
-        old, ahead, _ = self._read(values, index, k * states, found)
-        return Extension(sp.csr_array(old + ahead @ mean), ahead, precision, sp.csr_array((0, k * states)))
+        old, later, _ = self._read(values, index, k * states, found)
+        return Extension(sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states)))
 
     def _require_levels(self, gaps: np.ndarray) -> None:
         """ValueError for levels that a prior of this kind cannot have; `gaps` are those between levels."""
@@ -219,7 +227,9 @@ class StepAxis(LevelAxis):
             return Parameter(name, "proportion", 0.5, 1e-3, 0.9999, law, key)
         if term.kind == "matern":
             span = self._at.step * float(self._at.places[-1])
-            law = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
+            law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
+            if "lengthscale" in prior:
+                law = checked_prior("lengthscale", "positive", prior["lengthscale"])  # type: ignore[assignment]
             ends = 0.1 * self._at.step, 100 * span
             return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
         return None

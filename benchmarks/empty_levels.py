@@ -1,7 +1,7 @@
 """Which prior of a level without events keeps intervals of its rate honest?
 
 Levels of a factor have effects from a normal distribution of deviation 1, 2 or 4 around a common level; counts or
-binary rows are drawn, and of the draws in which exactly one level has no event, the share whose true rate lies in the
+binary rows are drawn. Of the draws in which exactly one level has no event, the share whose true rate lies in the
 95 % interval is printed, for deviations of the prior from 1.5 to 4. A prior that is too narrow fails where levels
 differ more than it says; one that is too wide puts intervals of small levels below their rates.
 

@@ -80,6 +80,7 @@ def saved(tmp_path_factory):
         path = folder / f"{number}.npz"
         model.save(path)
         content = path.read_bytes()
+        LatentGaussianModel.load(path)  # what it imports, it imports here
         result.append((model.predict(), content, *record_and_arrays(content)))
     return result
 

@@ -133,6 +133,7 @@ def codes(frame: Any, name: str, values: np.ndarray, levels: list[Hashable]) -> 
         raise checks.value_error(
             "frame",
             f"has {plain_label(frame[name].iloc[unknown[0]])!r} in {name!r}, row {row(frame, unknown[0])}, which "
-            f"the fit has not seen: it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may have new levels",
+            f"the fit has not seen: it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may "
+            "have new levels",
         )
     return found

@@ -229,7 +229,7 @@ class StepAxis(LevelAxis):
             span = self._at.step * float(self._at.places[-1])
             law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
             if "lengthscale" in prior:
-                law = checked_prior("lengthscale", "positive", prior["lengthscale"])  # type: ignore[assignment]
+                law = checked_prior("lengthscale", "positive", prior["lengthscale"])
             ends = 0.1 * self._at.step, 100 * span
             return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
         return None

@@ -48,7 +48,7 @@ def fitted(formula, likelihood, hyperparameters, frame=FRAME):
 @pytest.mark.parametrize(
     "likelihood", ["gaussian", "poisson", "bernoulli", "gamma", "negative_binomial", "ordinal"]
 )
-@pytest.mark.parametrize("hyperparameters", ["mode", "average"])
+@pytest.mark.parametrize("hyperparameters", ["mode", pytest.param("average", marks=pytest.mark.more)])
 def test_results_do_not_depend_on_where_zero_is(likelihood, hyperparameters):
     there = FRAME.iloc[:20].assign(x=lambda own: own["x"] + 0.3, far=lambda own: own["far"] + 0.3)
     for near, far in (("x", "far"), ("x * k", "far * k"), ("0 + k + x", "0 + k + far")):

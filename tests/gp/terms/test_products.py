@@ -83,7 +83,7 @@ def covariance(first, second, n, m):
 def test_log_marginal_likelihoods_of_products_are_those_of_their_covariances(first, second):
     for n, m in ((9, 9), (9, 16), (16, 9), (9, 40)):
         own = bound_product(first, second, n, m)
-        joint = Joint([own], np.zeros(0), [own.rows(cells(n, m))])
+        joint = Joint([own], np.zeros((0, 0)), [own.rows(cells(n, m))])
         y = np.random.default_rng(0).standard_normal(n * m)
         prior = joint.prior(joint.vector([each.start for each in joint.parameters]))
         factor = joint.posterior(prior, np.full(n * m, 2.0))  # noise of variance 1/2
@@ -132,7 +132,7 @@ def test_the_walk_of_one_column_is_forecast_whatever_the_size_of_the_other(n, m)
     own = bound_product("rw2", "rw1", n, m)
     later = pandas.DataFrame({"a": np.arange(n), "b": m + 1})  # two steps ahead
     ahead = own.extension(later, {})
-    joint = Joint([own], np.zeros(0), [own.rows(cells(n, m)), ahead.old])
+    joint = Joint([own], np.zeros((0, 0)), [own.rows(cells(n, m)), ahead.old])
     factor = joint.posterior(joint.prior(joint.vector([1.0])), np.full(n * m, 2.0))
     held, inverse = ahead.constraints.toarray(), np.linalg.inv(ahead.precision.toarray())
     if len(held):

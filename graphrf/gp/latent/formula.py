@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,23 +56,12 @@ def read(formula: str, frame: Any) -> Formula:
 
 def _design(effects: Any, frame: Any) -> Design:
     """The fixed effects of the right-hand side of a formula of formulaic."""
-    import formulaic
-
     factors: dict[str, Factor] = {}
     for factor in (factor for term in effects for factor in term.factors):
         expression = _expression(factor, frame)
         if expression is not None and factor.expr not in factors:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
-    columns = set().union(*(each.expression.columns for each in factors.values()))
-    data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
-    try:
-        import pandas
-
-        functions = {name: getattr(np, name) for name in NAMED}
-        table = pandas.DataFrame(data, index=range(len(frame)))
-        made = formulaic.model_matrix(effects, table, na_action="raise", context=functions)
-    except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
+    made = _of_formulaic(effects, factors, frame)
     state = made.model_spec.encoder_state
     known = [_with_levels(each, *state[text]) if text in state else each for text, each in factors.items()]
     place = {text: number for number, text in enumerate(factors)}
@@ -89,6 +79,21 @@ def _design(effects: Any, frame: Any) -> Design:
             "formula", f"has {effects!r}, which cannot be taken apart: compute columns before"
         )
     return result
+
+
+def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> Any:
+    """The matrix that formulaic makes of the fixed effects, with its specification."""
+    import formulaic
+    import pandas
+
+    columns = set().union(*(each.expression.columns for each in factors.values()))
+    data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
+    functions = {name: getattr(np, name) for name in NAMED}
+    try:
+        table = pandas.DataFrame(data, index=range(len(frame)))
+        return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
+    except formulaic.errors.FormulaicError as error:
+        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
 
 
 def _expression(factor: Any, frame: Any) -> Expression | None:

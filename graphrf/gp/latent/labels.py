@@ -33,6 +33,18 @@ def _encoded(column: str, label: Any) -> Any:
     if isinstance(label, dict):
         pairs = zip(encoded_labels(column, label), map(float, label.values()), strict=True)
         return {"weights": [list(pair) for pair in pairs]}
+    dated = _encoded_date(label)
+    if dated is not None:
+        return dated
+    raise checks.type_error(
+        column,
+        f"must have levels that are text, numbers, dates or tuples of these to be saved, "
+        f"got {checks.describe(label)}; rename the levels",
+    )
+
+
+def _encoded_date(label: Any) -> dict[str, Any] | None:
+    """A decimal number or a date as JSON knows it; None for other labels."""
     if isinstance(label, Decimal):
         return {"decimal": str(label)}
     if isinstance(label, np.datetime64):
@@ -44,11 +56,7 @@ def _encoded(column: str, label: Any) -> Any:
         return {"datetime": label.isoformat()}
     if isinstance(label, datetime.date) and not isinstance(label, datetime.datetime):
         return {"date": label.isoformat()}
-    raise checks.type_error(
-        column,
-        f"must have levels that are text, numbers, dates or tuples of these to be saved, "
-        f"got {checks.describe(label)}; rename the levels",
-    )
+    return None
 
 
 def decoded_labels(records: Any) -> list[Any]:

@@ -76,9 +76,11 @@ def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: An
 
 def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
     """Levels of quantiles, in (0, 1); an error beside deviations or covariances."""
-    if return_std or return_cov:
+    if return_cov or (return_std and return_std != "observation"):
         raise checks.value_error(
-            "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+            "quantiles",
+            "are returned alone: ask for standard deviations or covariances in another call; "
+            "return_std='observation' makes them those of a new observation",
         )
     levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
     if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():

@@ -187,8 +187,13 @@ class JointMaximum(NamedTuple):
     converged: bool
 
 
-def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray) -> JointMaximum:
-    """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`."""
+def maximum_likelihood(
+    search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray, precision: np.ndarray
+) -> JointMaximum:
+    """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`.
+
+    Coefficients have a normal prior of this precision, shape (p, p), which is 0 for maximum likelihood.
+    """
     n = len(search.parameters)
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -200,7 +205,9 @@ def maximum_likelihood(search: Search, design: np.ndarray, start: np.ndarray, sc
             return _IMPOSSIBLE, np.zeros(x.size)
         search._last = at
         prior, prior_slope = moved.log_prior(x[:n])
-        more = moved.by.coefficient_gradient(moved.joint, design, at) * scale
+        pull = precision @ (x[n:] * scale)
+        more = (moved.by.coefficient_gradient(moved.joint, design, at) - pull) * scale
+        prior -= 0.5 * float(pull @ (x[n:] * scale))
         return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
 
     box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])

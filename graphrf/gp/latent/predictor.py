@@ -12,9 +12,11 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
+from graphrf.gp.latent.basis import FixedEffects
+from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.formula import Design, as_pandas_frame, require_columns
+from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
@@ -33,6 +35,7 @@ class LatentPredictor:
     _joint: Joint
     _bound: list[BoundTerm]
     _design: Design
+    _effects: FixedEffects
     _data: Data
 
     @needs_memory(LESS_MEMORY)
@@ -157,11 +160,14 @@ class LatentPredictor:
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
-        require_columns(frame, sorted(columns))
+        for each in self._bound:
+            for axis in each.axes:
+                require_columns(frame, axis.columns, f"the term of {each.label!r}")
         n = len(self._joint.parameters)
         result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
-        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
+        known = rows_of(
+            self._bound, [each.old for each in result], self._design.rows(frame) @ self._effects.transform
+        )
         scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
         more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
         return PredictedRows(known, more)

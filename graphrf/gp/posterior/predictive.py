@@ -1,25 +1,35 @@
-"""Quantiles of a new observation, from the distribution of f and the likelihood."""
+"""Quantiles of f, of the expected observation, and of a new observation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, ndtri
 
 from graphrf._base.rows import slices
-from graphrf.gp.likelihoods.likelihood import known
+from graphrf.gp.likelihoods.likelihood import Likelihood, known
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
 
 # Nodes at once; steps by which a bracket is widened and narrowed; and the error of a level, in normal deviates.
-_ROWS, _WIDENED, _NARROWED, _ERROR = 1_000, 200, 200, 1e-9
+_ROWS, _WIDENED, _NARROWED, _ERROR = 1_000, 200, 200, 1e-7
 # Probabilities whose normal deviates are finite.
 _LEAST, _MOST = 1e-300, 1 - 1e-16
 
-Map = Callable[[np.ndarray], np.ndarray]
+
+def quantiles_of(
+    law: Marginals | MarginalMixture, levels: np.ndarray, likelihood: Likelihood | None, return_std: bool | str
+) -> np.ndarray:
+    """Quantiles of a new observation with "observation", else of the expected one; without a likelihood of f."""
+    if likelihood is None:
+        return law.quantiles(levels)
+    if return_std == "observation":
+        return observed_quantiles(law, levels)
+    return likelihood.mean(law.quantiles(levels, likelihood))
 
 
 def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> np.ndarray:
@@ -27,100 +37,118 @@ def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> 
 
     .. math:: P(Y \le y) = \sum_k p_k \int P(Y \le y \mid f, \phi_k) \, N(f; m_k, v_k) \, df
     """
-    parts, probabilities = ([law], np.ones(1)) if isinstance(law, Marginals) else law
-    if all(isinstance(part.likelihood, NormalNoise) for part in parts):
-        return law.with_noise([known(part.likelihood.scale) ** 2 for part in parts]).quantiles(levels)
-    size = parts[0].mean.size
+    mixture = MarginalMixture([law], np.ones(1)) if isinstance(law, Marginals) else law
+    likelihoods = [part.likelihood for part in mixture.parts]
+    if all(isinstance(each, NormalNoise) for each in likelihoods):
+        return law.with_noise([known(each.scale) ** 2 for each in likelihoods]).quantiles(levels)
+    size = mixture.centre.size
     require_quantiles(size, levels.size)
     result = np.empty((size, levels.size))
     for block in slices(size, _ROWS):
-        rows = np.arange(block.start, block.stop)
-        result[block] = _searched([part.at(rows) for part in parts], probabilities, levels)
+        result[block] = _searched(mixture.at(np.arange(block.start, block.stop)), levels)
     return result
 
 
-def _searched(parts: list[Marginals], probabilities: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of a few nodes, by false positions (Illinois) and bisection."""
-    like = parts[0].likelihood
-    (least, most), whole = like.support, like.whole
-    into, back = _coordinate(least, most, whole)
-    wanted = ndtri(levels)
-    stds = [np.sqrt(part.variance)[:, None] for part in parts]
+def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
+    """Quantiles of a few nodes: those of one normal distribution with the mixture's moments, and from these."""
+    parts = law.parts
+    wanted = np.broadcast_to(ndtri(levels), (parts[0].mean.size, levels.size)).ravel()
+    row = np.repeat(np.arange(parts[0].mean.size), levels.size)
+    like, mean = parts[int(np.argmax(law.probabilities))].likelihood, law.centre[row]
+    scale = _Scale.of(like)
+    start = scale.start(like.mean(mean))
+    unit = np.ones(row.size)
+    if scale.real:
+        unit = np.maximum(np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny)
+    if len(parts) > 1:
+        alone = MarginalMixture([Marginals(*law.moments(), like)], np.ones(1))
+        start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
+    step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
+    return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(-1, levels.size)
 
-    def excess(t: np.ndarray) -> np.ndarray:
-        y = np.clip(back(t), least, most)[..., None]
-        below = [
-            monotone_average(
-                lambda f, part=part: part.likelihood.at_most(y, f),
-                np.broadcast_to(part.mean[:, None], t.shape), np.broadcast_to(std, t.shape),
-            )
-            for part, std in zip(parts, stds, strict=True)
-        ]  # fmt: skip
-        p = np.tensordot(probabilities, np.array(below), axes=1)
-        if whole:
-            p = np.where(t < least, 0.0, np.where(t >= most, 1.0, p))
-        return np.asarray(ndtri(np.clip(p, _LEAST, _MOST)) - wanted)
 
-    with np.errstate(over="ignore", divide="ignore"):
-        start = into(np.asarray(like.mean(parts[0].mean), dtype=np.float64))[:, None]
-    unit = np.maximum(stds[0], 1e-6 * np.abs(start)) if math.isinf(least) and math.isinf(most) else 1.0
-    unit = np.broadcast_to(np.maximum(unit, np.finfo(np.float64).tiny), (start.size, levels.size))
-    ends = []
-    for sign in (-1.0, 1.0):
-        step = sign * unit.copy()
-        end = start + step
-        own = excess(end)
+class _Scale(NamedTuple):
+    """A map of observations onto the real line, or whole numbers."""
+
+    least: float
+    most: float
+    whole: bool
+
+    @classmethod
+    def of(cls, likelihood: Likelihood) -> _Scale:
+        return cls(*likelihood.support, likelihood.whole)
+
+    @property
+    def real(self) -> bool:
+        return math.isinf(self.least) and math.isinf(self.most)
+
+    def start(self, y: np.ndarray) -> np.ndarray:
+        """About where y is, within the range of numbers."""
+        if self.whole:
+            return np.clip(np.floor(y), self.least, min(self.most, 2.0**53))
+        with np.errstate(divide="ignore", over="ignore"):
+            above, below = np.log(y - self.least), np.log(self.most - y)
+        t = above if math.isinf(self.most) else -below if math.isinf(self.least) else above - below
+        return np.asarray(y if self.real else np.clip(t, -700.0, 700.0), dtype=np.float64)
+
+    def back(self, t: np.ndarray) -> np.ndarray:
+        """The observations of coordinates."""
+        if self.whole or self.real:
+            return np.clip(t, self.least, self.most)
+        if math.isinf(self.most):
+            return np.asarray(self.least + np.exp(t))
+        if math.isinf(self.least):
+            return np.asarray(self.most - np.exp(-t))
+        return np.asarray(self.least + (self.most - self.least) * expit(t))
+
+
+class _Excess(NamedTuple):
+    """The normal deviates of P(Y <= y) beyond those wanted, for pairs of a node and a level."""
+
+    law: MarginalMixture
+    scale: _Scale
+    row: np.ndarray  # the node of each pair
+    wanted: np.ndarray
+
+    def __call__(self, t: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """At coordinates of y for some of the pairs."""
+        row, y = self.row[pairs], self.scale.back(t)[:, None]
+        p = np.zeros(row.size)
+        for part, weight in zip(self.law.parts, self.law.probabilities.tolist(), strict=True):
+            std = np.sqrt(part.variance[row])
+            p += weight * monotone_average(partial(part.likelihood.at_most, y), part.mean[row], std)
+        if self.scale.whole:
+            p = np.where(t < self.scale.least, 0.0, np.where(t >= self.scale.most, 1.0, p))
+        return np.asarray(ndtri(np.clip(p, _LEAST, _MOST)) - self.wanted[pairs])
+
+
+def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is negative."""
+    whole, every = excess.scale.whole, np.arange(start.size)
+    own = excess(start, every)
+    low, below, high, above = start.copy(), own.copy(), start.copy(), own.copy()
+    for end, value, sign in ((low, below, -1.0), (high, above, 1.0)):
+        pairs, width = every[own >= 0 if sign < 0 else own < 0], step.copy()
         for _ in range(_WIDENED):
-            inside = sign * own < 0
-            if not inside.any():
+            if not pairs.size:
                 break
-            step = np.where(inside, 2 * step, step)
-            end = np.where(inside, end + step, end)
-            own = excess(end)
-        ends += [end, own]
-    return back(_between(excess, *ends, whole, unit))
-
-
-def _between(
-    excess: Map, low: np.ndarray, below: np.ndarray, high: np.ndarray, above: np.ndarray, whole: bool,
-    unit: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """The roots of an increasing function between ends; the least whole numbers at which it is not negative."""
-    last = np.zeros(low.shape)
-    for step in range(_NARROWED):
-        active = high - low > (1.0 if whole else _ERROR * unit)
-        if not active.any():
+            end[pairs] += sign * width[pairs]
+            width[pairs] *= 2
+            value[pairs] = excess(end[pairs], pairs)
+            pairs = pairs[value[pairs] >= 0 if sign < 0 else value[pairs] < 0]
+    last = np.zeros(start.size)
+    for count in range(_NARROWED):
+        pairs = np.flatnonzero(high - low > (1.0 if whole else _ERROR * unit))
+        if not pairs.size:
             break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            middle = (low * above - high * below) / (above - below)
-        middle = np.where((step % 3 < 2) & (low < middle) & (middle < high), middle, 0.5 * (low + high))
-        if whole:
-            middle = np.clip(np.floor(middle), low + 1, high - 1)
-        middle = np.where(active, middle, high)
-        own = excess(middle)
-        up = own >= 0
-        below = np.where(up, np.where(last > 0, 0.5 * below, below), own)
-        above = np.where(up, own, np.where(last < 0, 0.5 * above, above))
-        low = np.where(active & ~up, middle, low)
-        high = np.where(active & up, middle, high)
-        last = np.where(up, 1.0, -1.0)
-        if not whole:
-            done = active & (np.abs(own) < _ERROR)
-            low, high = np.where(done, middle, low), np.where(done, middle, high)
+        a, b, fa, fb = low[pairs], high[pairs], below[pairs], above[pairs]
+        middle = 0.5 * (a + b) if count % 3 == 2 else (a * fb - b * fa) / (fb - fa)
+        middle = np.clip(np.floor(middle), a + 1, b - 1) if whole else np.clip(middle, a, b)
+        found = excess(middle, pairs)
+        up = found >= 0
+        below[pairs] = np.where(up, np.where(last[pairs] > 0, 0.5 * fa, fa), found)
+        above[pairs] = np.where(up, found, np.where(last[pairs] < 0, 0.5 * fb, fb))
+        last[pairs] = np.where(up, 1.0, -1.0)
+        near = (np.abs(found) < _ERROR) & (not whole)
+        low[pairs], high[pairs] = np.where(up & ~near, a, middle), np.where(up | near, middle, b)
     return high if whole else 0.5 * (low + high)
-
-
-def _coordinate(least: float, most: float, whole: bool) -> tuple[Map, Map]:
-    """A map of observations onto the real line, or whole numbers, and its inverse."""
-    if whole:
-        return lambda y: np.clip(np.floor(y), least, min(most, 2.0**53)), lambda t: t
-    if math.isinf(least) and math.isinf(most):
-        return lambda y: y, lambda t: t
-    if math.isinf(most):
-        return lambda y: np.clip(np.log(y - least), -700, 700), lambda t: least + np.exp(t)
-    if math.isinf(least):
-        return lambda y: np.clip(-np.log(most - y), -700, 700), lambda t: most - np.exp(-t)
-    return (
-        lambda y: np.clip(logit((y - least) / (most - least)), -36, 36),
-        lambda t: least + (most - least) * expit(t),
-    )

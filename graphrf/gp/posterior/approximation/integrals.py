@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 # Of the rule for monotone functions: its ends in deviations of f, the number of its points, the halvings by which
 # the rise of the function is found, and the least width of that.
-_END, _POINTS, _HALVINGS, _NARROWEST = 9.0, 49, 13, 3e-3
+_END, _POINTS, _HALVINGS, _NARROWEST = 9.0, 41, 13, 3e-3
 
 
 class Tilted(NamedTuple):

@@ -16,8 +16,8 @@ from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import Marginals
 
-# The number of observations that are shown; the variance of a row's log density above which WAIC means little (Vehtari
-# et al. 2017).
+# The number of observations that are shown; the variance of a row's log density above which WAIC means little
+# (Vehtari, Gelman and Gabry 2017).
 _WORST, _UNRELIABLE = 3, 0.4
 # The largest fraction of an observation's precision due to its own site: above it nothing else is known.
 _ALONE = 1 - 1e-9
@@ -74,9 +74,7 @@ class Waic(NamedTuple):
     n_effective: float
 
 
-def leave_one_out(
-    points: Sequence[Gaussian], probabilities: np.ndarray, data: Data, index: Any
-) -> LeaveOneOut:
+def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data, index: Any) -> LeaveOneOut:
     r"""Densities from cavity distributions: those of eta_i without the site of observation i.
 
     Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`. Source: Vehtari et
@@ -94,9 +92,9 @@ def leave_one_out(
     broken = np.flatnonzero(~np.isfinite(log_density))
     if broken.size:
         warn(
-            f"the log density of {broken.size} of {log_density.size} observations given all others is not finite, as "
-            f"that of row {index[broken[0]]!r}: the model holds them for impossible, or nothing else is known of "
-            "their level"
+            f"the log density of {broken.size} of {log_density.size} observations given all others is not finite, "
+            f"as that of row {index[broken[0]]!r}: they are impossible under the model, or alone determine a "
+            "coefficient or level"
         )
     return LeaveOneOut(log_density, pit, float(log_density.sum()), index)
 
@@ -126,8 +124,8 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
     far = int((variances > _UNRELIABLE).sum())
     if far:
         warn(
-            f"WAIC means little here: the log density of {far} of {variances.size} observations has a variance above "
-            f"{_UNRELIABLE} over the posterior (up to {variances.max():.2g}); use loo()"
+            f"WAIC means little here: the log density of {far} of {variances.size} observations has a variance "
+            f"above {_UNRELIABLE} over the posterior (up to {variances.max():.2g}); use loo()"
         )
     n_effective = float(variances.sum())
     return Waic(-2 * (total - n_effective), n_effective)

@@ -22,7 +22,7 @@ from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
-from graphrf.gp.latent.formula import for_rows, read
+from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
@@ -187,6 +187,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         self._observations, self._beside = response, beside
         self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
         self._warn_of_separation(frame)
+
+    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The observations of a data frame as the likelihood takes them, and the logarithms of their exposures."""
+        frame = as_pandas_frame(frame)
+        response = Formula(self._response, self._design).observed(frame)
+        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
+        return checked_responses(self._data.likelihood, response.size, response, *beside)
 
     def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
-from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.predictive import quantiles_of
 from graphrf.gp.terms.joint import Joint
@@ -41,7 +40,7 @@ class LatentPredictor:
     _effects: FixedEffects
     _data: Data
     _frame: Any
-    formula: str
+    _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
     def predict(
@@ -118,10 +117,10 @@ class LatentPredictor:
         result = law.probability(low, high, like)
         return _table({"probability": result}, index) if as_frame else result
 
-    def score(self, frame: Any = None) -> float:
+    def score(self, frame: Any) -> float:
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
 
-        The frame has a column for the response, and those of exposures, trials and events; the fit's by default.
+        The frame has the columns that `fit` reads: the response, and exposures, trials and events if any.
         """
         self._check_fitted()
         values, offset = self._observed(frame)
@@ -133,7 +132,7 @@ class LatentPredictor:
         return float(r2_score(values if values.ndim == 1 else values[0], predicted))
 
     @needs_memory(LESS_MEMORY)
-    def log_density(self, frame: Any = None) -> np.ndarray:
+    def log_density(self, frame: Any) -> np.ndarray:
         """Log predictive densities (for counts, probabilities) of the observations of a frame, shape (rows,).
 
         Their negative mean over held-out rows is the log score: the smaller, the better. The frame is that of
@@ -208,19 +207,6 @@ class LatentPredictor:
             joint = rows.held_by(joint)
             parts.append(Marginals(rows.known @ point.mean, rows.variances(joint, point), point.likelihood))
         return MarginalMixture(parts, self._probabilities), frame.index
-
-    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The observations of a frame as the likelihood takes them, and the logarithms of their exposures."""
-        if frame is None:
-            return self._data.y, self._data.offset
-        frame, beside = as_pandas_frame(frame), []
-        for name in ("exposure", "trials", "event"):
-            values = getattr(self, name)
-            if np.ndim(values):
-                raise checks.value_error(name, "must name a column, so that other frames than the fit's have it")
-            beside.append(column(frame, name, values))
-        response, _ = read(self.formula.partition("~")[0] + "~ 1", frame)
-        return checked_responses(self._data.likelihood, response.size, response, *beside)
 
     def _law(self, rows: sp.csr_array) -> MarginalMixture:
         """The distributions of rows that the pattern holds."""

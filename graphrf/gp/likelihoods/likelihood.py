@@ -104,8 +104,8 @@ class Likelihood:
     def distribution(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(Y < y | f) + P(Y = y | f) / 2."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no `distribution`, which quantiles of observations need: define it, or take "
-            "the quantiles of draws of observations"
+            f"{type(self).__name__} has no `distribution`, which quantiles of observations need: define it, or "
+            "take quantiles of observations drawn by `sample`"
         )
 
     # -- with a default ----------------------------------------------------------------------------

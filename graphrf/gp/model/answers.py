@@ -70,7 +70,9 @@ def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: An
     if return_cov:
         raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
     if quantiles is not None:
-        return dict(zip(checked_levels(quantiles, return_std).tolist(), np.moveaxis(predictions, -1, 0), strict=True))
+        return dict(
+            zip(checked_levels(quantiles, return_std).tolist(), np.moveaxis(predictions, -1, 0), strict=True)
+        )
     return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
 
 

@@ -121,7 +121,7 @@ class MarginalMixture(NamedTuple):
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
     def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """The probability of f between two ends, in any order, shape (q,); with `like` of the same f as in `quantiles`."""
+        """The probability of f between two ends, in any order, shape (q,); `like` is as in `quantiles`."""
         each = [part.probability(*_own(part, np.array([low, high]), like).tolist()) for part in self.parts]
         return np.asarray(self.probabilities @ each)
 

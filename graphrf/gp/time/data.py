@@ -116,7 +116,7 @@ def clock_of(times: Any) -> Clock:
 def _refuse_days(values: np.ndarray) -> None:
     """ValueError for numbers that are all days written as 20260131."""
     day, month = values % 100, values // 100 % 100
-    written = (values > 1e7) & (values < 1e8) & (1 <= month) & (month <= 12) & (1 <= day) & (day <= 31)
+    written = (values > 1e7) & (values < 1e8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     if values.size and (written & (values == np.floor(values))).all():
         raise checks.value_error(
             "times",

@@ -1,4 +1,4 @@
-"""Integrals of p(y | f) and P(Y <= y | f) over normal distributions of f, however narrow or steep they are in f."""
+"""Integrals of p(y | f) and P(Y <= y | f) over normal distributions of f, however narrow or steep in f."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tilted(
 def monotone_average(
     function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, std: np.ndarray
 ) -> np.ndarray:
-    """The means of monotone functions of f over N(mean, std^2), by trapezoidal rules that are finer near their rise.
+    """The means of monotone functions over N(mean, std^2), by trapezoidal rules that are finer near their rise.
 
     `function` maps f with an axis of points at the end to values of this shape. The points are z + w sinh(t) for
     equidistant t, where z is the middle and w the width of the rise between its quarters.

@@ -47,7 +47,8 @@ class LeaveOneOut(NamedTuple):
     @property
     def standard_error(self) -> float:
         """The standard error of the total, sqrt(m) times the standard deviation of log densities."""
-        return float(math.sqrt(self.log_density.size) * np.std(self.log_density, ddof=1))
+        with np.errstate(invalid="ignore"):
+            return float(math.sqrt(self.log_density.size) * np.std(self.log_density, ddof=1))
 
     def __repr__(self) -> str:
         worst = np.argsort(self.log_density, kind="stable")[:_WORST].tolist()
@@ -87,7 +88,8 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
         transforms.append(_transform(law, data))
     each = np.array(densities)
     log_density = -logsumexp(-each, axis=0, b=probabilities[:, None])
-    weights = probabilities[:, None] * np.exp(log_density - each)
+    with np.errstate(invalid="ignore"):
+        weights = probabilities[:, None] * np.exp(log_density - each)
     pit = None if transforms[0] is None else (weights * np.array(transforms)).sum(axis=0)
     broken = np.flatnonzero(~np.isfinite(log_density))
     if broken.size:

@@ -1,4 +1,4 @@
-"""Quantiles of new observations: the least y with P(Y <= y) >= level, against densities added up and closed forms."""
+"""Quantiles of new observations: the least y with P(Y <= y) >= level, against sums and closed forms."""
 
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ def at_most(law, y):
 
 
 @pytest.mark.parametrize("likelihood", [*BUILT_IN, Falling()], ids=repr)
-@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.4), (-3.0, 2.0), (5.0, 0.01)])
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.4), (-3.0, 2.0), (3.0, 0.01)])
 def test_the_distribution_function_reaches_each_level_at_its_quantile(likelihood, mean, variance):
     law = mixture(likelihood, mean, variance)
     found = observed_quantiles(law, LEVELS)[0]
@@ -92,8 +92,6 @@ def test_the_distribution_function_reaches_each_level_at_its_quantile(likelihood
             assert y == np.floor(y)
             assert at_most(law, y) >= level - 1e-7
             assert y == likelihood.support[0] or at_most(law, y - 1) < level + 1e-7
-        elif y == likelihood.support[1]:  # rounded to the end
-            assert at_most(law, np.nextafter(y, 0.0)) < level
         else:
             assert at_most(law, y) == pytest.approx(level, rel=1e-3)
 
@@ -162,5 +160,5 @@ def test_a_likelihood_without_distribution_says_what_its_quantiles_need():
     class Bare(Falling):
         distribution = Likelihood.distribution
 
-    with pytest.raises(NotImplementedError, match="has no `distribution`.*define it, or take quantiles of obs"):
+    with pytest.raises(NotImplementedError, match=r"has no `distribution`.*define it, or take quantiles of obs"):
         observed_quantiles(mixture(Bare(), 0.0, 1.0), LEVELS)

@@ -23,6 +23,8 @@ _ZERO_PRIOR, _ZERO_RANGE = (0.2, 3.0), (1e-4, 0.99)
 class _Counts(LogLink):
     """Likelihoods of counts whose mean is a factor times exp(f)."""
 
+    whole = True
+
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         return counts("y", super().checked(y, trials))
 

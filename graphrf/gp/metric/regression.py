@@ -294,7 +294,10 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         posterior, vertices, inverse = self._at(places, x)
         if quantiles is not None:
             levels = checked_levels(quantiles, return_std, return_cov)
-            return self._marginals(posterior, vertices, "quantiles").quantiles(levels)[inverse]
+            law = self._marginals(posterior, vertices, "quantiles")
+            if return_std:
+                law = law.with_noise([point.noise for point, _ in self._points])
+            return law.quantiles(levels)[inverse]
         mean = posterior.means(vertices)[inverse]
         if return_cov:
             check_few(vertices.size)

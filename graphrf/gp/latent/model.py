@@ -187,13 +187,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
         self._warn_of_separation(frame)
 
-    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The observations of a data frame as the likelihood takes them, and the logarithms of their exposures."""
-        frame = as_pandas_frame(frame)
-        response = Formula(self._response, self._design).observed(frame)
-        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
-        return checked_responses(self._data.likelihood, response.size, response, *beside)
-
     def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""
         self._bound, self._design, self._data, self._parts = bound, design, data, parts

@@ -175,6 +175,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         for term in terms:
             require_columns(frame, term.columns, f"the term of {term.label!r}")
         formula = read(self.formula, frame)
+        if not terms and not formula.design.names:
+            raise checks.value_error("terms", "must hold a term where the formula has no fixed effect")
         response = formula.observed(frame)
         beside = {name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
@@ -243,11 +245,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         first = search.at(search.start)
         n = joint.n - design.shape[1]
         variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
-        alone = Joint(self._bound, np.zeros((0, 0)), [sp.csr_array(joint.a[:, :n])])
+        # a factor has at least one row: without terms, a variable that no observation reads
+        idle = int(n == 0)
+        rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
+        alone = Joint(self._bound, np.eye(idle), [rows])
         bound = np.zeros((design.shape[1],) * 2) if self._separation is None else self._separation.precision
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
         result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
-        z = np.concatenate([result.at.z, result.coefficients])
+        z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)
         sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
         at = conditioned(joint, data, result.vector, sites, rounds=False)

@@ -29,6 +29,7 @@ from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
 from graphrf.gp.posterior.condition import FittedModel
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
+from graphrf.gp.posterior.predictive import quantiles_of
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.graph.alignment import Rows, observed_rows, rows_of
 from graphrf.kernels.kernel import Kernel
@@ -88,8 +89,9 @@ class NodePredictor(NodeEstimator):
         x : array_like, shape (q,) or (q, b), or data frame, optional
             Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are known.
         quantiles : sequence of float, optional
-            Levels such as (0.025, 0.5, 0.975): quantiles of f, or of the expected observation, are returned
-            instead of mean and standard deviations.
+            Levels such as (0.025, 0.5, 0.975): quantiles of f, or with another likelihood of the expected
+            observation, are returned instead of mean and standard deviations; with return_std="observation" those
+            of a new observation, whose intervals hold observations.
         latent : bool
             With a likelihood other than the Gaussian: mean, standard deviations, covariance or quantiles of the
             latent function (log rate, log odds), including the constant and trend.
@@ -208,15 +210,15 @@ class NodePredictor(NodeEstimator):
         self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
     ) -> Any:
         """Predictions from the distribution of f at each node alone: of f, or of the expected observation."""
-        levels = None if quantiles is None else checked_levels(quantiles)
+        levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None and not self._fitted.single:
             raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
         with self._bar(distinct.size) as bar, self._linear_algebra():
             law = self._marginals(distinct, bar)
         if levels is not None:
-            if not response:
-                return law.quantiles(levels)[inverse]
-            return self.likelihood_.mean(law.quantiles(levels, self.likelihood_))[inverse]
+            if return_std and not response:
+                law = law.with_noise([point.noise for point in self._fitted.points] or [self._posterior.noise])
+            return quantiles_of(law, levels, self.likelihood_ if response else None, return_std)[inverse]
         mean, variance = law.response()
         if self.likelihood_.log_link:
             names = [self.graph.nodes[node] for node in distinct.tolist()]
@@ -283,7 +285,7 @@ class NodePredictor(NodeEstimator):
             raise checks.value_error("above", "is for one output; fit outputs one at a time")
         like = self.likelihood_ if self._is_response(False, False, None, latent) else None
         if like is not None:
-            low, high = sorted(map(like.latent_at, (low, high)))
+            low, high = like.latent_at(low), like.latent_at(high)
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with self._bar(distinct.size) as bar, self._linear_algebra():
             result = self._marginals(distinct, bar).probability(low, high, like)[inverse]

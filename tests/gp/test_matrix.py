@@ -190,7 +190,7 @@ def test_covariates_are_aligned_in_fit_and_predict(name):
     x = pandas.DataFrame({"level": np.cos(np.arange(N)), "slope": np.arange(N) % 3}, index=PLACES)
     expected = case.fit(x=x.to_numpy()[SEEN]).predict(PLACES, x=x.to_numpy())
     gp = case.fit(x=shuffled(x))
-    assert gp.coefficients_.names == ("constant", "level", "slope")
+    assert gp.coefficients_.index.tolist() == ["constant", "level", "slope"]
     np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)), expected, rtol=1e-9)
     np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9)
     with pytest.raises(ValueError, match=r"`x` has the labels 'X', .* the rows have"):
@@ -371,6 +371,26 @@ def test_quantiles_and_probabilities_agree_with_draws_and_each_other(case):
     for bounds in ({}, {"above": 1.0, "below": 0.0}, {"above": np.nan}):
         with pytest.raises(ValueError, match="`above`"):
             gp.probability(**bounds)
+
+
+@by(REGRESSORS)
+def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expectation(case):
+    gp, levels = case.fit(), (0.1, 0.5, 0.9)
+    expected, observed = gp.predict(quantiles=levels), gp.predict(return_std="observation", quantiles=levels)
+    if case.likelihood == "gaussian":
+        mean, std = gp.predict(return_std="observation")
+        np.testing.assert_allclose(observed, mean[:, None] + std[:, None] * [-1.2815516, 0, 1.2815516], rtol=1e-6)
+    else:
+        assert (observed == np.floor(observed)).all()
+        draws = gp.sample(n_samples=2_000, seed=0, observations=True)
+        for level, own in zip(levels, observed.T, strict=True):
+            assert ((draws <= own).mean(axis=0) > level - 0.05).all()
+            assert ((draws < own).mean(axis=0) < level + 0.05).all()
+    if case.likelihood != "binomial":  # whose observation of one trial is 0 or 1
+        assert (observed[:, 2] - observed[:, 0] > expected[:, 2] - expected[:, 0]).all()
+    frame = gp.predict(return_std="observation", quantiles=levels, as_frame=True)
+    assert list(frame.columns) == list(levels)
+    np.testing.assert_array_equal(frame, observed)
 
 
 @by(ALL)

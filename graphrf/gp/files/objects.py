@@ -12,9 +12,10 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.gp.likelihoods.ordinal import Ordinal
+from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.model.numerics import Numerics
-from graphrf.gp.model.prior import HyperparameterPrior, PenalisedMixing
+from graphrf.gp.model.prior import BetaPrior, HyperparameterPrior, PenalisedDeviation, PenalisedMixing
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
@@ -34,7 +35,8 @@ _CLASSES: dict[str, type[Any]] = {
         *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
-        *(Decimal, Fraction, HyperparameterPrior, Numerics, PenalisedMixing),
+        *(Decimal, Fraction, HyperparameterPrior, Numerics),
+        *(BetaPrior, PenalisedDeviation, PenalisedMixing, NormalNoise),
         *LIKELIHOODS.values(),
         Ordinal,
     )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from graphrf._base.warn import warn
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import Gaussian
 from graphrf.gp.likelihoods.likelihood import normal_average
+from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import Marginals
 
+# The number of observations that are shown; the variance of a row's log density above which WAIC means little
+# (Vehtari, Gelman and Gabry 2017).
+_WORST, _UNRELIABLE = 3, 0.4
 # The largest fraction of an observation's precision due to its own site: above it nothing else is known.
 _ALONE = 1 - 1e-9
 
 
 class LeaveOneOut(NamedTuple):
-    """Each observation given all others.
+    """Each observation given all others; printed in five lines.
 
     Attributes
     ----------
@@ -29,11 +35,29 @@ class LeaveOneOut(NamedTuple):
         for a user-defined likelihood without `distribution`.
     total : float
         The sum of log densities (elpd).
+    index : Index
+        The labels of the rows.
     """
 
     log_density: np.ndarray
     pit: np.ndarray | None
     total: float
+    index: Any
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the total, sqrt(m) times the standard deviation of log densities."""
+        with np.errstate(invalid="ignore"):
+            return float(math.sqrt(self.log_density.size) * np.std(self.log_density, ddof=1))
+
+    def __repr__(self) -> str:
+        worst = np.argsort(self.log_density, kind="stable")[:_WORST].tolist()
+        rows = ", ".join(f"{self.index[row]!s} ({self.log_density[row]:.1f})" for row in worst)
+        return (
+            "leave-one-out cross-validation, without refits\n"
+            f"log predictive density  {self.total:.1f}\nstandard error          {self.standard_error:.1f}\n"
+            f"observations            {self.log_density.size}\nthe least expected      {rows}"
+        )
 
 
 class Waic(NamedTuple):
@@ -51,7 +75,7 @@ class Waic(NamedTuple):
     n_effective: float
 
 
-def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> LeaveOneOut:
+def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data, index: Any) -> LeaveOneOut:
     r"""Densities from cavity distributions: those of eta_i without the site of observation i.
 
     Over hyperparameters, :math:`1 / p(y_i | y_{-i}) = \sum_k w_k / p(y_i | y_{-i}, \theta_k)`. Source: Vehtari et
@@ -64,9 +88,17 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
         transforms.append(_transform(law, data))
     each = np.array(densities)
     log_density = -logsumexp(-each, axis=0, b=probabilities[:, None])
-    weights = probabilities[:, None] * np.exp(log_density - each)
+    with np.errstate(invalid="ignore"):
+        weights = probabilities[:, None] * np.exp(log_density - each)
     pit = None if transforms[0] is None else (weights * np.array(transforms)).sum(axis=0)
-    return LeaveOneOut(log_density, pit, float(log_density.sum()))
+    broken = np.flatnonzero(~np.isfinite(log_density))
+    if broken.size:
+        warn(
+            f"the log density of {broken.size} of {log_density.size} observations given all others is not finite, "
+            f"as that of row {index[broken[0]]!r}: they are impossible under the model, or alone determine a "
+            "coefficient or level"
+        )
+    return LeaveOneOut(log_density, pit, float(log_density.sum()), index)
 
 
 def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> Waic:
@@ -90,7 +122,14 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
         second.append(normal_average(lambda f, density=log_density: np.square(density(f)), law.mean, law.variance))
     total = float(logsumexp(np.array(density), axis=0, b=probabilities[:, None]).sum())
     mean = probabilities @ np.array(first)
-    n_effective = float((probabilities @ np.array(second) - mean**2).sum())
+    variances = probabilities @ np.array(second) - mean**2
+    far = int((variances > _UNRELIABLE).sum())
+    if far:
+        warn(
+            f"WAIC means little here: the log density of {far} of {variances.size} observations has a variance "
+            f"above {_UNRELIABLE} over the posterior (up to {variances.max():.2g}); use loo()"
+        )
+    n_effective = float(variances.sum())
     return Waic(-2 * (total - n_effective), n_effective)
 
 
@@ -105,9 +144,11 @@ def _cavity(point: Gaussian) -> Marginals:
 
 def _transform(law: Marginals, data: Data) -> np.ndarray | None:
     """P(Y < y) + P(Y = y) / 2 under a likelihood, averaged over the law of eta."""
-    distribution = getattr(law.likelihood, "distribution", None)
-    if distribution is None:
+
+    def distribution(f: np.ndarray) -> np.ndarray:
+        return law.likelihood.distribution(data.y[..., None], f + data.offset[:, None])
+
+    try:
+        return monotone_average(distribution, law.mean, np.sqrt(law.variance))
+    except NotImplementedError:
         return None
-    return normal_average(
-        lambda f: distribution(data.y[..., None], f + data.offset[:, None]), law.mean, law.variance
-    )

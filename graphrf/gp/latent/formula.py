@@ -1,138 +1,185 @@
-"""Data frames: the fixed effects of a formula, the response, and columns for each observation."""
+"""Formulas: the response and the fixed effects of a data frame, and values for each of its rows."""
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.lazy import missing
-
-# A design of smaller rank than columns has a singular value below this fraction of the largest.
-_RANK = 1e-10
-# The tolerance of a constant.
-_CONSTANT = 1e-8
-
-
-class Design(NamedTuple):
-    """The matrix of fixed effects, the names of its columns, and the specification for other data frames."""
-
-    matrix: np.ndarray
-    names: tuple[str, ...]
-    specification: Any  # None without fixed effects
-    variables: frozenset[str]  # columns that the formula reads
-
-    @property
-    def constant(self) -> np.ndarray | None:
-        """Coefficients whose sum of columns is 1 in every row; None where there are none."""
-        if not self.names:
-            return None
-        ones = np.ones(self.matrix.shape[0])
-        result = np.linalg.lstsq(self.matrix, ones, rcond=None)[0]
-        return result if np.abs(ones - self.matrix @ result).max() < _CONSTANT else None
-
-    def of(self, frame: Any) -> np.ndarray:
-        """The matrix for another data frame, shape (m, p)."""
-        if self.specification is None:
-            return np.zeros((len(frame), 0))
-        from formulaic.errors import DataMismatchWarning, FormulaicError
-
-        require_columns(frame, sorted(map(str, self.specification.required_variables)), "formula")
-        try:
-            with warnings.catch_warnings():  # unknown categories would count as the first one
-                warnings.simplefilter("error", DataMismatchWarning)
-                made = self.specification.get_model_matrix(frame, na_action="raise")
-        except (FormulaicError, DataMismatchWarning) as error:
-            raise checks.value_error("frame", f"does not fit the formula: {_reason(error)}") from error
-        return np.asarray(made, dtype=np.float64)
+from graphrf._base.warn import warn
+from graphrf.gp.latent.columns import numbers, plain, require_columns, require_finite
+from graphrf.gp.latent.design import Design, Factor, Product
+from graphrf.gp.latent.expressions import NAMED, Expression, parsed
+from graphrf.gp.latent.spelling import check_spelling
+from graphrf.graph.alignment import Rows
 
 
-def as_pandas_frame(frame: Any) -> Any:
-    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as polars."""
-    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
-        return frame
-    try:
-        import narwhals
-    except ModuleNotFoundError as error:
-        raise missing(error, "data frames of other libraries than pandas") from None
-    try:
-        return narwhals.from_native(frame, eager_only=True).to_pandas()
-    except TypeError:
-        raise checks.type_error("frame", f"must be a data frame, got {checks.describe(frame)}") from None
+class Formula(NamedTuple):
+    """What a formula reads from a data frame: the response, and the fixed effects."""
+
+    response: Expression
+    design: Design
+
+    def observed(self, frame: Any) -> np.ndarray:
+        """The response for each row of a data frame, shape (m,)."""
+        require_columns(frame, self.response.columns, "the formula")
+        values = np.asarray(self.response(lambda name: numbers(frame, name))).reshape(-1)
+        return require_finite(frame, "the response", np.broadcast_to(values, (len(frame),)))
 
 
-def read(formula: str, frame: Any) -> tuple[np.ndarray, Design]:
-    """The response and the fixed effects of "y ~ ...", in the order of the frame's rows."""
+def read(formula: str, frame: Any) -> Formula:
+    """The response and the fixed effects of "y ~ ..." for a data frame, in the order of its rows."""
     try:
         import formulaic
     except ModuleNotFoundError as error:
         raise missing(error, "formulas of fixed effects") from None
     if not len(frame):
         raise checks.value_error("frame", "must have a row for each observation, got none")
-    if not isinstance(formula, str) or formula.count("~") != 1:
-        raise checks.value_error("formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}")
+    text = check_spelling(formula)
     try:
-        variables = frozenset(map(str, formulaic.Formula(formula).required_variables))
-        require_columns(frame, sorted(variables), "formula")
-        made = formulaic.model_matrix(formula, frame, na_action="raise")
-    except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{formula!r} cannot be read: {_reason(error)}") from error
-    lacking = [name for name in made.lhs.columns if name not in frame.columns and "[" in str(name)]
-    if lacking:
-        raise checks.type_error(
-            "formula", f"must have numbers as response, got text or categories, {lacking[0]!r}"
+        whole = formulaic.Formula(text)
+    except (formulaic.errors.FormulaicError, SyntaxError) as error:
+        raise checks.value_error("formula", f"has {text!r}, which cannot be read: {_reason(error)}") from None
+    terms = list(whole.lhs)
+    if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
+        raise checks.value_error("formula", f"must have one response, got {text.split('~')[0].strip()!r}")
+    response = _expression(terms[0].factors[0], frame)
+    if response is None:
+        raise checks.value_error("formula", f"must have a column as response, got {terms[0].factors[0].expr!r}")
+    made = Formula(response, _design(whole.rhs, frame))
+    made.observed(frame)
+    return made
+
+
+def _design(effects: Any, frame: Any) -> Design:
+    """The fixed effects of the right-hand side of a formula of formulaic."""
+    factors: dict[str, Factor] = {}
+    for factor in (factor for term in effects for factor in term.factors):
+        expression = _expression(factor, frame)
+        if expression is not None and factor.expr not in factors:
+            factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
+    made = _of_formulaic(effects, factors, frame)
+    state = made.model_spec.encoder_state
+    known = [_with_levels(each, *state[text]) if text in state else each for text, each in factors.items()]
+    place = {text: number for number, text in enumerate(factors)}
+    products = [
+        Product(
+            tuple((place[each.factor.expr], bool(each.reduced)) for each in scoped.factors), float(scoped.scale)
         )
-    response = np.asarray(made.lhs, dtype=np.float64)
-    if response.ndim == 2 and response.shape[1] != 1:
-        raise checks.value_error("formula", f"must have one response, got {list(made.lhs.columns)}")
-    matrix, names = np.asarray(made.rhs, dtype=np.float64), tuple(map(str, made.rhs.columns))
-    if not names:
-        return response.reshape(-1), Design(np.zeros((len(frame), 0)), (), None, variables)
-    require_rank(matrix, names)
-    return response.reshape(-1), Design(matrix, names, made.rhs.model_spec, variables)
-
-
-def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
-    """ValueError if fixed effects are combinations of one another."""
-    scaled = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    _, values, vectors = np.linalg.svd(scaled, full_matrices=False)
-    if matrix.shape[0] < matrix.shape[1] or values[-1] < _RANK * values[0]:
-        involved = [name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3]
+        for _, scopes, _ in made.model_spec.structure
+        for scoped in scopes
+    ]
+    result = Design.of(known, products, [str(name) for name in made.columns], frame)
+    width = np.maximum(np.abs(result.matrix).max(axis=0, initial=0.0), 1e-300)
+    if (np.abs(result.matrix - np.asarray(made, dtype=np.float64)) > 1e-8 * width).any():
         raise checks.value_error(
-            "formula", f"has fixed effects of which one is a combination of the others: {', '.join(involved)}"
+            "formula", f"has {effects!r}, which cannot be taken apart: compute columns before"
         )
+    return result
 
 
-def column(frame: Any, name: str, values: Any) -> Any:
-    """Numbers for each row: those of a column that is named, or values given."""
-    if isinstance(values, str):
-        if values not in frame.columns:
-            near = checks.did_you_mean(values, [str(each) for each in frame.columns])
+def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> Any:
+    """The matrix that formulaic makes of the fixed effects, with its specification."""
+    import formulaic
+    import pandas
+
+    columns = set().union(*(each.expression.columns for each in factors.values()))
+    data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
+    functions = {name: getattr(np, name) for name in NAMED}
+    try:
+        table = pandas.DataFrame(data, index=range(len(frame)))
+        return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
+    except formulaic.errors.FormulaicError as error:
+        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
+
+
+def _expression(factor: Any, frame: Any) -> Expression | None:
+    """The expression of a factor of formulaic; None for a constant."""
+
+    def column(name: str) -> np.ndarray:
+        require_columns(frame, [name], "the formula")
+        return numbers(frame, name)
+
+    method = factor.eval_method.value
+    if method == "literal":
+        return None
+    if method == "lookup":
+        require_columns(frame, [factor.expr], "the formula")
+        result = Expression(
+            "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column", factor.expr
+        )
+    else:
+        result = parsed(factor.expr, column)
+    require_columns(frame, result.columns, "the formula")
+    return result
+
+
+def _checked(factor: Factor, frame: Any) -> Factor:
+    """A factor whose values are finite numbers, or labels; text that reads as numbers is warned of."""
+    values = plain(frame, factor.expression.value) if factor.expression.kind == "column" else None
+    if values is None or values.dtype != object:
+        factor.columns(frame, False)
+    elif factor.text == factor.expression.value and not hasattr(frame[factor.text], "cat"):
+        try:
+            [float(each.replace(",", ".")) for each in set(values.tolist())]
+        except ValueError:
+            return factor
+        warn(
+            f"the column {factor.text!r} holds text that reads as numbers, and is taken for categories: pass "
+            f"frame.assign({factor.text}=pandas.to_numeric(frame[{factor.text!r}])), or write C({factor.text})"
+        )
+    return factor
+
+
+def _for_formulaic(frame: Any, name: str) -> Any:
+    """A column as formulaic reads it: integers stay such, so that categories have their names."""
+    column = frame[name]
+    if hasattr(column, "cat"):
+        empty = [each for each in column.cat.categories if not (column == each).any()]
+        if empty:
             raise checks.value_error(
-                name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
+                name, f"has the category {empty[0]!r} in no row: frame[{name!r}].cat.remove_unused_categories()"
             )
-        return frame[values].to_numpy()
-    return values
+        return column.array
+    values = plain(frame, name)
+    if values.dtype == object:
+        return values
+    if getattr(column.dtype, "kind", "O") in "iub":
+        return np.asarray(column)
+    whole = column.dtype == object and all(isinstance(each, int | np.integer) for each in column.tolist())
+    return values.astype(np.int64) if whole else values
 
 
-def require_columns(frame: Any, names: list[str], reader: str = "terms") -> None:
-    """ValueError for columns that the frame lacks, or that hold missing values; `reader` is who reads them."""
-    for name in names:
-        if name not in frame.columns:
-            near = checks.did_you_mean(name, [str(each) for each in frame.columns])
-            raise checks.value_error(reader, f"must read columns of the frame, got {name!r}{near and '; '}{near}")
-        lacking = np.flatnonzero(frame[name].isna().to_numpy())
-        if lacking.size:
-            raise checks.value_error(
-                name,
-                f"has no value in {lacking.size} of {len(frame)} rows, the first of them {lacking[0]}: leave "
-                "these out, frame.dropna()",
-            )
+def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
+    """A factor of categories with the levels that formulaic found, and their coding."""
+    if kind.value != "categorical":
+        return factor
+    levels = [level.item() if isinstance(level, np.generic) else level for level in state["categories"]]
+    contrasts = state["contrasts"].contrasts
+    full, reduced = (
+        np.asarray(contrasts.get_coding_matrix(levels, reduced, sparse=False), dtype=np.float64)
+        for reduced in (False, True)
+    )
+    return factor._replace(levels=levels, coding=(full, reduced))
+
+
+def for_rows(frame: Any, name: str, values: Any) -> Any:
+    """Numbers for each row of a data frame: those of a named column, or values aligned by their labels."""
+    if not isinstance(values, str):
+        return Rows(len(frame), frame.index, False, list).numbers(name, values)
+    if values not in frame.columns:
+        near = checks.did_you_mean(values, [str(each) for each in frame.columns])
+        raise checks.value_error(
+            name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
+        )
+    require_columns(frame, [values], f"`{name}`")
+    return numbers(frame, values)
 
 
 def _reason(error: Exception) -> str:
-    """The last line of an error of formulaic."""
+    """The first line of an error of formulaic."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

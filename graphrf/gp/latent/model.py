@@ -10,22 +10,26 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
 from graphrf._base.warn import warn
+from graphrf.gp.latent.basis import FixedEffects
+from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
-from graphrf.gp.latent.formula import Design, as_pandas_frame, column, read, require_columns
+from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.latent.separation import DEVIATION, described, separation
 from graphrf.gp.latent.tables import COLUMNS, law_rows, weighted_row
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
+from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
@@ -34,9 +38,8 @@ from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
 
-# The deviation of a coefficient's flat prior: so many units of the linear predictor for a change of the column by
-# its root mean square.
-_FLAT = 1e3
+# Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
+_BESIDE = ("exposure", "trials", "event")
 
 
 class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
@@ -77,7 +80,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         by Laplace's approximation: maximum likelihood with `prior=None`.
     coefficient_deviation : float, optional
         The standard deviation of the normal prior of each coefficient. Default: as good as flat.
-    prior : "default" or None
+    prior : "weak" or None
         None drops all priors of hyperparameters.
     seed : int, optional
     progress : bool
@@ -87,14 +90,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" of the integral over hyperparameters.
+        Laplace's approximation; with "average" the integral over hyperparameters, by expectation propagation.
     converged_ : bool
 
     Notes
     -----
     One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
     hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
-    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
+    log-concave); weights, and the posterior at each of 8 to 24 points, are those of expectation propagation.
 
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
@@ -110,7 +113,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         event: ArrayLike | None = None,
         hyperparameters: str = "average",
         coefficient_deviation: float | None = None,
-        prior: str | None = "default",
+        prior: str | None = "weak",
         seed: int | None = None,
         progress: bool = False,
     ) -> None:
@@ -147,12 +150,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
             have no edge; if the search has not converged, or ended at a bound; if the points do not cover the
             posterior.
         """
+        forget(self, ("_points",))
         self.seed_ = checks.seed(self.seed)
         with blas_threads(1), step_bar("training", self.progress) as bar:
             self._prepare(as_pandas_frame(frame))
             self._warn_of_data()
-            middle = self._middle()
-            centred = dataclasses.replace(self._data, offset=self._data.offset + self._design.matrix @ middle)
+            middle = self._effects.middle
+            centred = dataclasses.replace(self._data, offset=self._data.offset + self._effects.matrix @ middle)
             search = Search(self._joint, centred, flat=self.prior is None, step=bar.update)
             if self.hyperparameters == "mode":
                 self._take_mode(search)
@@ -168,43 +172,55 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     def _prepare(self, frame: Any) -> None:
         """All that is known before training: observations, terms and their joint variables."""
         terms, likelihood = self._checked()
-        require_columns(frame, sorted({name for term in terms for name in term.columns}))
-        response, design = read(self.formula, frame)
-        beside = (column(frame, name, getattr(self, name)) for name in ("exposure", "trials", "event"))
-        y, offset = checked_responses(likelihood, response.size, response, *beside)
+        for term in terms:
+            require_columns(frame, term.columns, f"the term of {term.label!r}")
+        formula = read(self.formula, frame)
+        if not terms and not formula.design.names:
+            raise checks.value_error("terms", "must hold a term where the formula has no fixed effect")
+        response = formula.observed(frame)
+        beside = {name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE}
+        y, offset = checked_responses(likelihood, response.size, response, *beside.values())
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
-        self._warn_of_level(bound, design)
-        named = {name for name in (self.exposure, self.trials, self.event) if isinstance(name, str)}
-        read_by = {*design.variables, *named, *(name for term in terms for name in term.columns)}
-        self._frame = frame[[name for name in frame.columns if name in read_by]]
-        self._design, self._bound, self._data = design, bound, data
-        self._joint = self._joined([each.rows(frame) for each in bound])
+        self._warn_of_level(bound, formula.design)
+        kept = [name for name in frame.columns if any(name in term.columns for term in terms)]
+        self._frame, self._response = frame[kept], formula.response
+        self._observations, self._beside = response, beside
+        self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
+        self._warn_of_separation(frame)
 
-    def _middle(self) -> np.ndarray:
-        """The prior mean of the coefficients: the first constant of the likelihood with a flat prior, else 0."""
-        matrix = self._design.matrix
-        ones = self._design.constant
-        if ones is None or self.coefficient_deviation is not None:
-            return np.zeros(matrix.shape[1])
-        return self._data.likelihood.start(self._data.y, self._data.offset) * ones
+    def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
+        """The basis of the fixed effects, and the joint variables, from the rows of each term."""
+        self._bound, self._design, self._data, self._parts = bound, design, data, parts
+        effects = FixedEffects.of(design.matrix, data.unit, self.coefficient_deviation)
+        ones = design.constant
+        if ones is not None and self.coefficient_deviation is None:
+            middle = data.likelihood.start(data.y, data.offset) * ones
+            effects = effects._replace(middle=np.linalg.solve(effects.transform, middle))
+        self._separation = separation(effects.matrix, data) if self.coefficient_deviation is None else None
+        if self._separation is not None:
+            effects = effects._replace(precision=effects.precision + self._separation.precision)
+        self._effects = effects
+        levels = [self._level_rows(number) for number in range(len(bound))]
+        rows = [rows_of(bound, parts, effects.matrix), *levels, self._coefficient_rows()]
+        self._joint = Joint(bound, effects.precision, rows)
 
-    def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
-        """The posterior around the middle of the coefficients' prior, which had been left out of eta."""
-        mean, added = point.mean.copy(), self._design.matrix @ middle
-        mean[mean.size - middle.size :] += middle
-        sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
-        return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
+    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Observations of a data frame, as the likelihood takes them, and the logarithms of their exposures."""
+        frame = as_pandas_frame(frame)
+        response = Formula(self._response, self._design).observed(frame)
+        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
+        return checked_responses(self._data.likelihood, len(frame), response, *beside)
 
-    def _joined(self, parts: list[sp.csr_array]) -> Joint:
-        """All variables, and the rows of which the posterior is needed: observations, and levels of terms."""
-        bound, design = self._bound, self._design.matrix
-        wide = np.sqrt(np.mean(np.square(design), axis=0))
-        deviations = _FLAT * self._data.unit / np.maximum(wide, 1e-300)
-        if self.coefficient_deviation is not None:
-            deviations = np.full(wide.size, float(self.coefficient_deviation))
-        rows = [rows_of(bound, parts, design), *(self._level_rows(number) for number in range(len(bound)))]
-        return Joint(bound, deviations, rows)
+    def _warn_of_separation(self, frame: Any) -> None:
+        """Warn of levels without events, and of covariates that separate the observations."""
+        if self._separation is not None:
+            warn(
+                "the observations do not bound the effect of "
+                f"{described(self._design, frame, self._separation.rows)}, as where a level has no events: its "
+                f"linear predictor has a normal prior of deviation {DEVIATION:g} around the mean of the others; "
+                "state `coefficient_deviation`, or take Groups(...) as a term"
+            )
 
     def _level_rows(self, number: int) -> sp.csr_array:
         """A row for each level of a term."""
@@ -212,16 +228,31 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         alone = [levels if j == number else None for j in range(len(self._bound))]
         return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
+    def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
+        """The posterior around the middle of the coefficients' prior, which had been left out of eta."""
+        mean, added = point.mean.copy(), self._effects.matrix @ middle
+        mean[mean.size - middle.size :] += middle
+        sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
+        return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
+
+    def _coefficient_rows(self) -> sp.csr_array:
+        """A row for each coefficient."""
+        return rows_of(self._bound, [None] * len(self._bound), self._effects.transform)
+
     def _take_mode(self, search: Search) -> None:
         """The most probable hyperparameters and coefficients, and the normal distribution around these."""
-        joint, data, design = self._joint, search.data, self._design.matrix
+        joint, data, design = self._joint, search.data, self._effects.matrix
         first = search.at(search.start)
         n = joint.n - design.shape[1]
         variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
-        alone = Joint(self._bound, np.zeros(0), [sp.csr_array(joint.a[:, :n])])
+        # a factor has at least one row: without terms, a variable that no observation reads
+        idle = int(n == 0)
+        rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
+        alone = Joint(self._bound, np.eye(idle), [rows])
+        bound = np.zeros((design.shape[1],) * 2) if self._separation is None else self._separation.precision
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
-        result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances))
-        z = np.concatenate([result.at.z, result.coefficients])
+        result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
+        z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)
         sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
         at = conditioned(joint, data, result.vector, sites, rounds=False)
@@ -234,22 +265,12 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     def _take_average(self, search: Search) -> None:
         """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
-        points, self._sample, total = explored(search, top, self.seed_)
-        exact = isinstance(self._data.likelihood, NormalNoise)
-        result, log_weights = [], []
-        for point in points:
-            sites = search.at(point.vector).sites(self._joint)
-            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            result.append(fitted)
-            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
-            log_weights.append(np.log(point.weight) + change)
-        if not all(each.settled for each in result):
+        self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
+        if not all(each.settled for each in self._points):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = result
-        self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged
@@ -274,8 +295,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         self._check_fitted()
         import pandas
 
-        p = len(self._design.names)
-        law = self._law(units(self._joint.n, np.arange(self._joint.n - p, self._joint.n)))
+        law = self._law(self._coefficient_rows())
         table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
@@ -311,8 +331,15 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _given_terms(self) -> list[Term]:
+        return [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+
+    def _box(self) -> np.ndarray:
+        """The ends of the search for each hyperparameter."""
+        return Search(self._joint, self._data, flat=True).box
+
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+        terms = self._given_terms()
         for term in terms:
             if not isinstance(term, Term):
                 raise checks.type_error(
@@ -321,10 +348,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
                 )
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
-        if self.prior not in ("default", None):
+        if not (self.prior is None or (isinstance(self.prior, str) and self.prior == "weak")):
             raise checks.value_error(
                 "prior",
-                f"must be 'default' or None; terms have priors of their own, got {checks.describe(self.prior)}",
+                f"must be 'weak' or None; terms have priors of their own, got {checks.describe(self.prior)}",
             )
         if self.coefficient_deviation is not None:
             checks.number("coefficient_deviation", self.coefficient_deviation, low=0, include_low=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,16 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
+from graphrf.gp.latent.basis import FixedEffects
+from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.formula import Design, as_pandas_frame, require_columns
+from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
+from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.posterior.predictive import quantiles_of
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
@@ -33,7 +37,10 @@ class LatentPredictor:
     _joint: Joint
     _bound: list[BoundTerm]
     _design: Design
+    _effects: FixedEffects
     _data: Data
+    _frame: Any
+    _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
     def predict(
@@ -55,19 +62,21 @@ class LatentPredictor:
         return_std : bool or "observation"
             Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
+            Levels such as (0.025, 0.5, 0.975): quantiles of the expected observation are returned instead; with
+            return_std="observation" those of a new observation, whose intervals hold observations.
         latent : bool
             The linear predictor instead.
         as_frame : bool
-            A data frame with the frame's index.
+            A data frame with the index of the frame, by default of the fit's.
         """
         check_deviations(return_std)
+        latent, as_frame = checks.flag("latent", latent), checks.flag("as_frame", as_frame)
         if latent and isinstance(return_std, str):
             raise checks.value_error("return_std", "= 'observation' is of observations, not of latent=True")
         law, index = self._marginals(frame)
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
-            likelihood = law.parts[0].likelihood
-            result = law.quantiles(levels) if latent else likelihood.mean(law.quantiles(levels, likelihood))
+            result = quantiles_of(law, levels, None if latent else law.parts[0].likelihood, return_std)
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
         else:
             mean, variance = law.moments() if latent else law.response()
@@ -75,20 +84,63 @@ class LatentPredictor:
                 variance = variance + law.observation_variance()
             columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
         if as_frame:
-            import pandas
-
-            return pandas.DataFrame(columns, index=index)
+            return _table(columns, index)
         if levels is not None:
             return result
         return (mean, columns["std"]) if return_std else mean
 
     @needs_memory(LESS_MEMORY)
-    def probability(self, frame: Any = None, *, above: Any = None, below: Any = None) -> np.ndarray:
-        """The posterior probability that the expected observation lies above, below, or between two values."""
-        law, _ = self._marginals(frame)
+    def probability(
+        self,
+        frame: Any = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        latent: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
+        """The posterior probability that the expected observation lies above, below, or between two values.
+
+        Parameters
+        ----------
+        frame, latent, as_frame
+            As in `predict`; the column is "probability".
+        above, below : float
+            The threshold; with both, the probability of what is between.
+        """
         low, high = checked_bounds(above, below)
-        likelihood = law.parts[0].likelihood
-        return law.probability(likelihood.latent_at(low), likelihood.latent_at(high), likelihood)
+        latent, as_frame = checks.flag("latent", latent), checks.flag("as_frame", as_frame)
+        law, index = self._marginals(frame)
+        like = None if latent else law.parts[0].likelihood
+        if like is not None:
+            low, high = like.latent_at(low), like.latent_at(high)
+        result = law.probability(low, high, like)
+        return _table({"probability": result}, index) if as_frame else result
+
+    def score(self, frame: Any) -> float:
+        """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
+
+        The frame has the columns that `fit` reads: the response, and exposures, trials and events if any.
+        """
+        self._check_fitted()
+        values, offset = self._observed(frame)
+        predicted = self.predict(frame) * np.exp(offset)
+        if isinstance(self._data.likelihood, Binomial):
+            predicted = predicted * values[1]
+        from sklearn.metrics import r2_score  # which loads much of scipy
+
+        return float(r2_score(values if values.ndim == 1 else values[0], predicted))
+
+    @needs_memory(LESS_MEMORY)
+    def log_density(self, frame: Any) -> np.ndarray:
+        """Log predictive densities (for counts, probabilities) of the observations of a frame, shape (rows,).
+
+        Their negative mean over held-out rows is the log score: the smaller, the better. The frame is that of
+        `score`; for the fit's own rows take `loo`, since the fit has seen these.
+        """
+        self._check_fitted()
+        values, offset = self._observed(frame)
+        return self._marginals(frame)[0].log_density(values, offset)
 
     @needs_memory(LESS_MEMORY)
     def sample(
@@ -119,13 +171,25 @@ class LatentPredictor:
 
     @needs_memory(LESS_MEMORY)
     def loo(self) -> LeaveOneOut:
-        """Densities of each observation given all others, and probability integral transforms, without refits."""
+        """Densities of each observation given all others, and probability integral transforms, without refits.
+
+        Warns
+        -----
+        UserWarning
+            If densities are not finite.
+        """
         self._check_fitted()
-        return leave_one_out(self._points, self._probabilities, self._data)
+        return leave_one_out(self._points, self._probabilities, self._data, self._frame.index)
 
     @needs_memory(LESS_MEMORY)
     def waic(self) -> Waic:
-        """The widely applicable information criterion."""
+        """The widely applicable information criterion.
+
+        Warns
+        -----
+        UserWarning
+            If the log density of an observation varies so much over the posterior that the criterion means little.
+        """
         self._check_fitted()
         return waic(self._points, self._probabilities, self._data)
 
@@ -135,7 +199,7 @@ class LatentPredictor:
         self._check_fitted()
         if frame is None:
             parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
-            return MarginalMixture(parts, self._probabilities), None
+            return MarginalMixture(parts, self._probabilities), self._frame.index
         frame = as_pandas_frame(frame)
         parts, joint = [], self._joint
         for point in self._points:
@@ -157,11 +221,14 @@ class LatentPredictor:
         if frame is None:
             return PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        columns = {name for each in self._bound for axis in each.axes for name in axis.columns}
-        require_columns(frame, sorted(columns))
+        for each in self._bound:
+            for axis in each.axes:
+                require_columns(frame, axis.columns, f"the term of {each.label!r}")
         n = len(self._joint.parameters)
         result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
-        known = rows_of(self._bound, [each.old for each in result], self._design.of(frame))
+        known = rows_of(
+            self._bound, [each.old for each in result], self._design.rows(frame) @ self._effects.transform
+        )
         scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
         more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
         return PredictedRows(known, more)
@@ -169,3 +236,10 @@ class LatentPredictor:
     def _check_fitted(self) -> None:
         if not hasattr(self, "_points"):
             raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
+
+
+def _table(columns: dict[Any, np.ndarray], index: Any) -> Any:
+    """A data frame with the index of the rows asked for."""
+    import pandas
+
+    return pandas.DataFrame(columns, index=index)

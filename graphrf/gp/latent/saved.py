@@ -1,213 +1,195 @@
-"""Files of latent Gaussian models: settings and columns as JSON, graphs and the posterior as arrays; no pickle."""
+"""Files of latent Gaussian models: terms, the design of the fixed effects, observations and the posterior."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
+import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import complete_file, read_record, write_record
-from graphrf.gp.files.objects import decoded, encoded
-from graphrf.gp.files.saved import Saved
+from graphrf.gp.files.graphs import GraphFile
+from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
+from graphrf.gp.files.saved import Saved, title_of
+from graphrf.gp.latent.data import Data
+from graphrf.gp.latent.design import Design
+from graphrf.gp.latent.exploration import Sample
+from graphrf.gp.latent.expressions import decoded_expression
+from graphrf.gp.latent.labels import decoded_labels, encoded_labels
 from graphrf.gp.latent.posterior import Gaussian, conditioned
-from graphrf.gp.likelihoods.ordinal import Ordinal
-from graphrf.gp.likelihoods.real import NormalNoise
-from graphrf.gp.metric.graph import MetricGraph
-from graphrf.gp.metric.saved import SavedMetric
-from graphrf.gp.model.likelihoods import LIKELIHOODS
+from graphrf.gp.metric.saved import StreetFile
+from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.along import Along
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.nodes import Nodes
-from graphrf.gp.terms.parameters import BetaPrior, PenalisedDeviation
 from graphrf.gp.terms.steps import Steps
-from graphrf.gp.terms.term import ProductTerm, Term
-from graphrf.graph.disk.folder import decoded_name, encoded_name
-from graphrf.graph.graph import Graph
-from graphrf.kernels.kernel import Kernel
+from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
+from graphrf.graph.disk.folder import decoded_name
 
-_FORMAT = "graphrf latent Gaussian model 2"
 _TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
-_PRIORS = {known.__name__: known for known in (PenalisedDeviation, BetaPrior)}
-_PLAIN = ("formula", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
-_WAY_OUT = "rename the levels"
+_PLAIN = ("formula", "likelihood", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
+_BESIDE = ("exposure", "trials", "event")
 
 
-class SavedModel:
-    """`save` and `load` of a latent Gaussian model."""
+class SavedModel(Saved):
+    """The contents of a file; the formula in it is text, and nothing of it is evaluated."""
 
-    def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Write the graphs, the columns that the model reads, and the posterior to an .npz file, without pickle.
+    _format = "graphrf latent Gaussian model 3"
+    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile)
 
-        The file appears whole or not at all. TypeError for user-defined likelihoods and priors, and for levels
-        that are neither text, numbers, dates nor tuples of these.
-        """
-        self._check_fitted()
-        shared = _Shared([], [], [])
-        terms = [self.terms] if isinstance(self.terms, Term) else list(self.terms)
+    def _graphs(self: Any) -> list[Any]:
+        return _Shared.of(self._given_terms()).graphs
+
+    def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        shared = _Shared.of(self._given_terms())
+        cells, arrays = {}, {}
+        for number, name in enumerate(self._frame.columns):
+            cells[str(name)], arrays[f"cells{number}"] = _factored(name, self._frame[name].tolist())
+        index = self._frame.index
+        if type(index).__name__ != "RangeIndex":
+            cells[""], arrays["index"] = _factored("index", index.tolist())
+        numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
-            "format": _FORMAT,
-            "settings": {name: getattr(self, name) for name in _PLAIN},
-            "likelihood": _known_likelihood(self.likelihood),
-            "terms": [_described(term, shared) for term in terms],
+            "settings": attributes(self, _PLAIN),
+            "given": {name: value for name in _BESIDE if isinstance(value := getattr(self, name), str)},
+            "terms": [_described(term, shared) for term in shared.terms],
+            "sum": [shared.places(term) for term in self._given_terms()],
             "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
-            "names": [Saved._encoded_names(graph) for graph in shared.graphs],
-            "street_names": [SavedMetric._encoded_names(streets) for streets in shared.streets],
-            "columns": {str(name): _cells(self._frame[name]) for name in self._frame.columns},
-            "given": {name: _as_json(getattr(self, name)) for name in ("exposure", "trials", "event")},
-            "fitted": [self.seed_, self.log_marginal_likelihood_, bool(self.converged_)],
+            "cells": cells,
+            "index": [title_of(name) for name in index.names],
+            "response": self._response.encoded(),
+            "design": self._design.encoded(),
+            "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
         }
-        arrays = {
-            **_of_points(self._points),
-            **shared.arrays(),
-            "probabilities": self._probabilities,
-            "mode": self._mode,
-            "sample": self._sample.vectors,
-            "shares": self._sample.weights,
-        }
-        write_record(path, record, arrays)
+        arrays |= {f"{name}_": np.broadcast_to(values, (len(self._frame),)) for name, values in numbers.items()}
+        return record, {**arrays, "observed": self._observations, **_posterior_arrays(self)}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model that `save` wrote, with the same predictions; nothing is trained.
-
-        FileNotFoundError or ValueError if the file does not exist or is incomplete.
-        """
-        import pandas
-
-        from graphrf.gp.latent.exploration import Sample
-
-        path = checks.path("path", path)
-        with complete_file(path, f"{cls.__name__}.save"):
-            record, arrays = read_record(path, _FORMAT)
-            shared = _Shared(
-                [_graph(Saved, k, names, arrays) for k, names in enumerate(record["names"])],
-                [decoded(each) for each in record["kernels"]],
-                [
-                    _graph(SavedMetric, number, names, arrays)
-                    for number, names in enumerate(record["street_names"])
-                ],
-            )
-            terms = [_made(each, shared) for each in record["terms"]]
-            likelihood = record["likelihood"]
-            if not isinstance(likelihood, str):
-                likelihood = _likelihoods()[likelihood[0]](**likelihood[1])
-            made: Any = cls
-            model = made(terms=terms, likelihood=likelihood, **record["given"], **record["settings"])
-            columns = {name: _column(*each) for name, each in record["columns"].items()}
-            model.seed_, model.log_marginal_likelihood_, model.converged_ = record["fitted"]
-            model._prepare(pandas.DataFrame(columns))
-            model._points = [
-                _point(model, *(arrays[name][k] for name in ("vectors", "means", "precisions", "shifts")))
-                for k in range(len(arrays["vectors"]))
-            ]
-            model._probabilities, model._mode = arrays["probabilities"], arrays["mode"]
-            model._sample = Sample(arrays["sample"], arrays["shares"])
-            model.coefficients_ = model.summary().iloc[: len(model._design.names)]
+    def _restored(cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        shared = _Shared([], graphs, [decoded(each) for each in record["kernels"]])
+        shared.terms.extend(_made(each, shared) for each in record["terms"])
+        terms = [shared.sum_of(places) for places in record["sum"]]
+        numbers = {name: real(name, arrays[f"{name}_"], 1) for name in _BESIDE if f"{name}_" in arrays}
+        settings = {name: decoded(record["settings"][name]) for name in _PLAIN}
+        given = {**numbers, **{name: str(value) for name, value in record["given"].items() if name in _BESIDE}}
+        made: Any = cls
+        model = made(terms=terms, **settings, **given)
+        _, likelihood = model._checked()
+        observed = real("observed", arrays["observed"], 1)
+        y, offset = checked_responses(likelihood, observed.size, observed, *map(numbers.get, _BESIDE))
+        data = Data(y, offset, likelihood, likelihood.unit(y))
+        design = Design.decoded(record["design"], arrays["matrix"])
+        frame = _frame(record, arrays, observed.size)
+        if len(design.matrix) != observed.size:
+            raise ValueError("its design is not that of its observations")
+        bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
+        model._frame, model._response = frame, decoded_expression(record["response"])
+        model._observations, model._beside = observed, {name: numbers.get(name) for name in _BESIDE}
+        model._bind(bound, design, data, [each.rows(frame) for each in bound])
+        for name in ("seed_", "log_marginal_likelihood_", "converged_"):
+            setattr(model, name, record["fitted"][name])
+        checks.seed(checks.integer("seed_", model.seed_))
+        checks.number("log_marginal_likelihood_", model.log_marginal_likelihood_)
+        checks.flag("converged_", model.converged_)
+        _set_posterior(model, arrays)
         return model
 
 
-class _Shared(NamedTuple):
-    """Objects that several terms may have in common."""
-
-    graphs: list[Graph]
-    kernels: list[Kernel]
-    streets: list[MetricGraph]
-
-    def of(self, field: str) -> list[Any] | None:
-        """The list of the objects that a field of a term holds; None for other fields."""
-        lists: dict[str, list[Any]] = {"graph": self.graphs, "kernel": self.kernels, "streets": self.streets}
-        return lists.get(field)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of all graphs and streets, numbered."""
-        result: dict[str, np.ndarray] = {}
-        for number, graph in enumerate(self.graphs):
-            result |= {f"{name}{number}": each for name, each in Saved._graph_arrays(graph).items()}
-        for number, streets in enumerate(self.streets):
-            result |= {f"{name}{number}": each for name, each in SavedMetric._graph_arrays(streets).items()}
-        return result
-
-
-def _graph(saved: type[Saved], number: int, names: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The graph, or the streets, of this number in a file."""
-    return saved._graph_of({name: arrays[f"{name}{number}"] for name in saved._graph_fields}, names)
-
-
-def _of_points(points: list[Gaussian]) -> dict[str, np.ndarray]:
-    """Arrays from which the posterior at each point is made again."""
+def _posterior_arrays(model: Any) -> dict[str, np.ndarray]:
+    """The design, and arrays from which the posterior is made again."""
+    points = model._points
     return {
+        "matrix": model._design.matrix,
         "vectors": np.array([each.vector for each in points]),
         "means": np.array([each.mean for each in points]),
         "precisions": np.array([each.sites.precision for each in points]),
         "shifts": np.array([each.sites.shift for each in points]),
+        "probabilities": model._probabilities,
+        "sample": model._sample.vectors,
+        "shares": model._sample.weights,
     }
 
 
-def _known_likelihood(likelihood: Any) -> Any:
-    """A likelihood by name, or by class and parameters."""
-    if isinstance(likelihood, str):
-        return likelihood
-    name = type(likelihood).__name__
-    if _likelihoods().get(name) is not type(likelihood):
-        raise checks.type_error("likelihood", f"must be a likelihood of graphrf to be saved, got {likelihood!r}")
-    return [name, dataclasses.asdict(likelihood)]
-
-
-def _as_json(value: Any) -> Any:
-    """The name of a column, or numbers."""
-    return value if value is None or isinstance(value, str) else np.asarray(value, dtype=np.float64).tolist()
-
-
-def _likelihoods() -> dict[str, type[Any]]:
-    known: list[type[Any]] = [NormalNoise, Ordinal, *LIKELIHOODS.values()]
-    return {each.__name__: each for each in known}
+def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """The posterior of a file, once it can be one, by a factorisation for each of its points."""
+    n, m, box = model._joint.n, model._data.offset.size, model._box()
+    vectors, means, precisions, shifts = (
+        real(name, arrays[name], 2) for name in ("vectors", "means", "precisions", "shifts")
+    )
+    sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
+    probabilities = real("probabilities", arrays["probabilities"], 1)
+    k = probabilities.size
+    if (vectors.shape, means.shape, precisions.shape, shifts.shape) != ((k, len(box)), (k, n), (k, m), (k, m)):
+        raise ValueError("its arrays are inconsistent")
+    if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
+        raise ValueError("its arrays are not those of a posterior")
+    for each in (vectors, sample[shares > 0]):
+        if (np.clip(each, *box.T) != each).any():
+            raise ValueError("its hyperparameters are outside of what is searched")
+    for weights in (probabilities, shares):
+        check_probabilities(weights.tolist())
+        if (weights < 0).any():
+            raise checks.value_error("probabilities", "must not be negative")
+    try:
+        model._points = [_point(model, *each) for each in zip(vectors, means, precisions, shifts, strict=True)]
+    except np.linalg.LinAlgError as error:
+        raise ValueError(f"its posterior cannot be had: {error}") from error
+    model._probabilities, model._sample = probabilities, Sample(sample, shares)
+    model.coefficients_ = model.summary().iloc[: len(model._design.names)]
 
 
 def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """The posterior at a point, by one factorisation."""
     point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    return point._replace(mean=mean, fitted=point.fitted._replace(mean=model._joint.a @ mean))
+    fitted = point.fitted._replace(mean=model._joint.a @ mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        answers = point.likelihood.moments(fitted.mean, fitted.variance)
+    if not np.isfinite(answers).all():
+        raise ValueError("its posterior has no moments")
+    return point._replace(mean=mean, fitted=fitted)
 
 
-def _described(term: Term, shared: _Shared) -> dict[str, Any]:
-    """A term as JSON knows it; graphs and kernels by their numbers, so that those that are shared stay so."""
-    if isinstance(term, ProductTerm):
-        return {"product": [_described(each, shared) for each in (term.first, term.second)]}
-    if _TERMS.get(type(term).__name__) is not type(term):
-        raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
-    arguments: dict[str, Any] = {}
-    for each in dataclasses.fields(term):  # type: ignore[arg-type]
-        value = getattr(term, each.name)
-        if (known := shared.of(each.name)) is not None:
-            value = _number(value, known)
-        elif each.name == "prior" and value is not None:
-            value = {name: _encoded_prior(prior) for name, prior in value.items()}
-        arguments[each.name] = list(value) if isinstance(value, tuple) else value
-    return {"class": type(term).__name__, "arguments": arguments}
+class _Shared(NamedTuple):
+    """Terms that are no products, graphs and kernels, each once: what several terms have in common stays so."""
+
+    terms: list[Term]
+    graphs: list[Any]
+    kernels: list[Any]
+
+    @classmethod
+    def of(cls, terms: list[Term]) -> _Shared:
+        """Those of some terms."""
+        made = cls([], [], [])
+        for term in terms:
+            for leaf in (term.first, term.second) if isinstance(term, ProductTerm) else (term,):
+                _place(leaf, made.terms)
+                for field, known in made.fields.items():
+                    if hasattr(leaf, field):
+                        _place(getattr(leaf, field), known)
+        return made
+
+    @property
+    def fields(self) -> dict[str, list[Any]]:
+        """The fields of terms that hold graphs and kernels, and these."""
+        return {"graph": self.graphs, "streets": self.graphs, "kernel": self.kernels}
+
+    def places(self, term: Term) -> list[int]:
+        """The places of a term's factors."""
+        leaves = (term.first, term.second) if isinstance(term, ProductTerm) else (term,)
+        return [_place(leaf, self.terms) for leaf in leaves]
+
+    def sum_of(self, places: Any) -> Term:
+        """The term of these factors."""
+        leaves = [self.terms[checks.integer("term", place, low=0)] for place in places]
+        if len(leaves) not in (1, 2):
+            raise ValueError("its terms have other numbers of factors than are written")
+        return leaves[0] if len(leaves) == 1 else leaves[0] * leaves[1]
 
 
-def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
-    """The term that `_described` was given."""
-    if "product" in described:
-        first, second = (_made(each, shared) for each in described["product"])
-        return first * second
-    arguments = dict(described["arguments"])
-    for name, value in arguments.items():
-        if (known := shared.of(name)) is not None:
-            arguments[name] = known[value]
-    if arguments.get("prior") is not None:
-        arguments["prior"] = {name: _decoded_prior(each) for name, each in arguments["prior"].items()}
-    if "fixed" in arguments:
-        arguments["fixed"] = tuple(arguments["fixed"])
-    return _TERMS[described["class"]](**arguments)
-
-
-def _number(value: Any, known: list[Any]) -> int:
+def _place(value: Any, known: list[Any]) -> int:
     """The place of an object in a list, to which it is added if it is not there."""
     for place, each in enumerate(known):
         if each is value:
@@ -216,46 +198,79 @@ def _number(value: Any, known: list[Any]) -> int:
     return len(known) - 1
 
 
-def _encoded_prior(prior: Any) -> Any:
-    if type(prior).__name__ in _PRIORS:
-        return {"prior": type(prior).__name__, "arguments": dataclasses.asdict(prior)}
-    return encoded("prior", prior)
-
-
-def _decoded_prior(prior: Any) -> Any:
-    if isinstance(prior, dict) and "prior" in prior:
-        return _PRIORS[prior["prior"]](**prior["arguments"])
-    result = decoded(prior)
-    return tuple(result) if isinstance(result, list) else result
-
-
-def _cells(column: Any) -> list[Any]:
-    """A kind of column and its cells: "dates", "cells" of levels, lists and weights, or numbers and text."""
-    if column.dtype.kind == "M":
-        return ["dates", [str(each) for each in column]]
-    cells = []
-    for cell in column.tolist():
-        if isinstance(cell, dict):
-            cells.append({"weights": [[encoded_name(name, _WAY_OUT), float(each)] for name, each in cell.items()]})
-        elif isinstance(cell, list):
-            cells.append({"mean": [encoded_name(name, _WAY_OUT) for name in cell]})
+def _described(term: Term, shared: _Shared) -> dict[str, Any]:
+    """A term as JSON knows it; graphs and kernels by their numbers."""
+    if _TERMS.get(type(term).__name__) is not type(term):
+        raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
+    arguments: dict[str, Any] = {}
+    for field in dataclasses.fields(term):  # type: ignore[arg-type]
+        value, known = getattr(term, field.name), shared.fields.get(field.name)
+        if known is not None:
+            arguments[field.name] = _place(value, known)
+        elif field.name == "prior" and value is not None:
+            arguments["prior"] = {name: encoded("prior", prior) for name, prior in value.items()}
         else:
-            cells.append(encoded_name(cell, _WAY_OUT))
-    return ["cells", cells]
+            arguments[field.name] = encoded(field.name, value)
+    return {"class": type(term).__name__, "arguments": arguments}
 
 
-def _column(kind: str, cells: list[Any]) -> Any:
+def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
+    """The term that `_described` was given."""
+    made = _TERMS[described["class"]]
+    arguments = dict(described["arguments"])
+    if missing := {field.name for field in dataclasses.fields(made)} - set(arguments):  # type: ignore[arg-type]
+        raise ValueError(f"its {described['class']} lacks {', '.join(sorted(missing))}")
+    for name, value in arguments.items():
+        known = shared.fields.get(name)
+        if known is not None:
+            arguments[name] = known[checks.integer(name, value, low=0)]
+        elif name == "prior" and value is not None:
+            arguments["prior"] = {key: decoded(prior) for key, prior in value.items()}
+        else:
+            arguments[name] = tuple(value) if name == "fixed" else decoded(value)
+    return made(**arguments)
+
+
+def _factored(column: Any, cells: list[Any]) -> tuple[list[Any], np.ndarray]:
+    """The distinct cells of a column as JSON knows them, and the number of that in each row."""
+    table: dict[Any, int] = {}
+    distinct: list[Any] = []
+    numbers = np.empty(len(cells), dtype=np.int64)
+    for row, cell in enumerate(cells):
+        try:
+            key: Any = (type(cell), cell)
+            known = table.get(key)
+        except TypeError:  # lists and dictionaries
+            key = json.dumps(encoded_labels(str(column), [cell]))
+            known = table.get(key)
+        if known is None:
+            known = table[key] = len(distinct)
+            distinct.append(cell)
+        numbers[row] = known
+    return encoded_labels(str(column), distinct), numbers
+
+
+def _frame(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], n: int) -> Any:
+    """The columns of the data of the fit that terms read."""
     import pandas
 
-    if kind == "dates":
-        return pandas.to_datetime(cells)
-    result: list[Any] = []
-    for cell in cells:
-        if isinstance(cell, dict) and "weights" in cell:
-            result.append({decoded_name(name): weight for name, weight in cell["weights"]})
-        elif isinstance(cell, dict):
-            result.append([decoded_name(name) for name in cell["mean"]])
-        else:
-            result.append(decoded_name(cell))
-    series = pandas.Series(result, dtype=object)
-    return series if any(isinstance(cell, tuple | list | dict) for cell in result) else series.infer_objects()
+    def column(labels: Any, numbers: np.ndarray) -> np.ndarray:
+        known = np.empty(len(labels), dtype=object)
+        known[:] = decoded_labels(labels)
+        if numbers.dtype != np.int64 or numbers.shape != (n,) or (n and (numbers.min() < 0)):
+            raise ValueError("its cells are not those of its observations")
+        return np.asarray(known[numbers])
+
+    names = [decoded_name(name) for name in record["index"]]
+    columns = {name: labels for name, labels in record["cells"].items() if name}
+    index = pandas.RangeIndex(n, name=names[0])
+    if "index" in arrays:
+        labels = column(record["cells"][""], arrays["index"])
+        index = (
+            pandas.Index(labels.tolist(), names=names) if len(names) > 1 else pandas.Index(labels, name=names[0])
+        )
+    made = {
+        name: pandas.Series(column(labels, arrays[f"cells{k}"]), index=index, dtype=object)
+        for k, (name, labels) in enumerate(columns.items())
+    }
+    return pandas.DataFrame(made, index=index)

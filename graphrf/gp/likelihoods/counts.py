@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import betainc, expit, gammaincc, gammaln, log_expit
+from scipy.special import betainc, betaln, expit, gammaincc, gammaln, log_expit
 
 from graphrf._base import checks
 from graphrf.gp.likelihoods.likelihood import LogLink, known
@@ -22,6 +22,8 @@ _ZERO_PRIOR, _ZERO_RANGE = (0.2, 3.0), (1e-4, 0.99)
 
 class _Counts(LogLink):
     """Likelihoods of counts whose mean is a factor times exp(f)."""
+
+    whole = True
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         return counts("y", super().checked(y, trials))
@@ -72,7 +74,8 @@ class NegativeBinomial(_Counts):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         a = known(self.dispersion)
         size, logit = 1 / a, f + math.log(a)
-        combinations = gammaln(y + size) - gammaln(size) - gammaln(y + 1.0)
+        # differences of gammaln would cancel in counts above 1e10
+        combinations = -betaln(size, y + 1.0) - np.log(y + size)
         return np.asarray(combinations + y * log_expit(logit) + size * log_expit(-logit))
 
     def variance(self, f: np.ndarray) -> np.ndarray:

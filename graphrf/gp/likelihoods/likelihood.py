@@ -31,9 +31,9 @@ class Likelihood:
     r"""Distribution of an observation given the latent value at its node; base class of your own likelihoods.
 
     A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for those to be
-    trained. It defines `log_density` and `mean`; with `variance` and `sample` it can also predict and draw
-    observations, and with `distribution(y, f)`, P(Y < y | f) + P(Y = y | f) / 2, `LatentGaussianModel.loo` gives
-    probability integral transforms. All work element by element on arrays that broadcast.
+    trained. It defines `log_density` and `mean`; `variance` and `sample` are for deviations and draws of new
+    observations, `distribution` for their quantiles and for the probability integral transforms of
+    `LatentGaussianModel.loo`. All work element by element on arrays that broadcast.
 
     Attributes
     ----------
@@ -41,6 +41,10 @@ class Likelihood:
         Whether `mean` is proportional to exp(f), so that `exposure` may multiply it.
     log_concave : bool
         Whether log p(y | f) is concave in f for all y; `LatentGaussianModel` uses it.
+    support : (float, float)
+        The ends of the range of observations: quantiles of these lie between.
+    whole : bool
+        Whether observations are whole numbers.
     priors : mapping of str to (float, float)
         For each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without
         an entry (1, 10). `prior=None` of the regressor drops them.
@@ -76,6 +80,8 @@ class Likelihood:
 
     log_link: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
+    support: tuple[float, float] = (-math.inf, math.inf)
+    whole: ClassVar[bool] = False
     priors: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
 
@@ -95,11 +101,33 @@ class Likelihood:
         """An observation for each f."""
         raise NotImplementedError(f"{type(self).__name__} has no `sample`, which draws of observations need")
 
+    def distribution(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(Y < y | f) + P(Y = y | f) / 2."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `distribution`, which quantiles of observations need: define it, or "
+            "take quantiles of observations drawn by `sample`"
+        )
+
     # -- with a default ----------------------------------------------------------------------------
+
+    @property
+    def increases(self) -> bool:
+        """Whether the expected observation increases with f."""
+        return bool(self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)))
+
+    def at_most(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(Y <= y | f) of a new observation, at exposure 1 and of one trial."""
+        y = self.in_form(y)
+        jump = 0.5 * np.exp(self.log_density(y, f)) if self.whole else 0.0
+        return self.distribution(y, f) + jump
+
+    def in_form(self, y: np.ndarray) -> np.ndarray:
+        """New observations y, at exposure 1 and of one trial, as the other methods take them."""
+        return y
 
     def latent_at(self, value: float) -> float:
         """The f whose expected observation is `value`; infinite outside the range of these."""
-        sign = 1.0 if self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)) else -1.0
+        sign = 1.0 if self.increases else -1.0
         if math.isinf(value):
             return sign * value
 
@@ -174,6 +202,7 @@ class LogLink(Likelihood):
     """Likelihoods whose mean is a factor times exp(f)."""
 
     log_link = True
+    support = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         check_parameters(self)

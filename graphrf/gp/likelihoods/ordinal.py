@@ -50,6 +50,7 @@ class Ordinal(Likelihood):
 
     n_levels: int
     gaps: Sequence[float | None] | None = None
+    whole = True
     priors = MappingProxyType(dict.fromkeys(_GAPS, (1.0, 4.0)))
     ranges = MappingProxyType(dict.fromkeys(_GAPS, (1e-3, 50.0)))
 
@@ -81,6 +82,10 @@ class Ordinal(Likelihood):
     def replace(self, **parameters: Any) -> Self:
         gaps = [parameters.get(name, getattr(self, name)) for name in self._names]
         return type(self)(self.n_levels, gaps)
+
+    @property
+    def support(self) -> tuple[float, float]:  # type: ignore[override]
+        return 0.0, self.n_levels - 1.0
 
     @property
     def thresholds(self) -> np.ndarray:

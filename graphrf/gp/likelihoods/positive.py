@@ -133,8 +133,10 @@ class Weibull(LogLink):
         return float(gamma(1 + 1 / known(self.shape)))
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        y = _positive("weibull", super().checked(y, trials))
-        return np.stack([y, np.ones(y.size)])
+        return self.in_form(_positive("weibull", super().checked(y, trials)))
+
+    def in_form(self, y: np.ndarray) -> np.ndarray:
+        return np.stack([y, np.ones(np.shape(y))])
 
     def with_events(self, y: np.ndarray, event: np.ndarray) -> np.ndarray:
         wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))

@@ -21,6 +21,9 @@ _LITTLE = 0.5
 class Binomial(Likelihood):
     r"""Successes among trials, each with the probability 1 / (1 + exp(-f))."""
 
+    support = (0.0, 1.0)  # of one trial
+    whole = True
+
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         if trials is None:
             raise checks.value_error(
@@ -35,6 +38,9 @@ class Binomial(Likelihood):
                 "trials", f"must be at least the successes `y`, got {trials[worst]:g} for {y[worst]:g} at {worst}"
             )
         return np.stack([y, trials])
+
+    def in_form(self, y: np.ndarray) -> np.ndarray:
+        return np.stack([y, np.ones(np.shape(y))])
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
         proportion = (float(y[0].sum()) + _LITTLE) / (float(y[1].sum()) + 2 * _LITTLE)
@@ -97,6 +103,7 @@ class Beta(Likelihood):
 
     precision: float | None = None
     log_concave = False
+    support = (0.0, 1.0)
     priors = MappingProxyType({"precision": (10.0, 5.0)})
     ranges = MappingProxyType({"precision": (1e-2, 1e5)})
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.files.graphs import WAY_OUT, GraphFile, decoded_names
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
-from graphrf.gp.files.saved import WAY_OUT, Saved, decoded_names
+from graphrf.gp.files.saved import Saved
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Places
 from graphrf.gp.metric.training import FieldHyperparameters
@@ -22,6 +23,55 @@ from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
 _SETTINGS = ("alpha", "lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
+
+
+class StreetFile(GraphFile):
+    """How a `MetricGraph` is kept in a file: with the names of its nodes and edges."""
+
+    fields: ClassVar[tuple[str, ...]] = ("src", "dst", "length")
+
+    @classmethod
+    def holds(cls, graph: Any) -> bool:
+        return isinstance(graph, MetricGraph)
+
+    @classmethod
+    def require(cls, graph: Any) -> None:
+        require_metric_graph(graph)
+
+    @classmethod
+    def named(cls, graph: Any) -> Graph:
+        own: Graph = graph.graph
+        return own
+
+    @classmethod
+    def digest(cls, graph: Any) -> str:
+        result = hashlib.sha256(super().digest(graph).encode())
+        for array in cls.arrays(graph).values():
+            result.update(np.ascontiguousarray(array).tobytes())
+        return result.hexdigest()
+
+    @classmethod
+    def arrays(cls, graph: Any) -> dict[str, np.ndarray]:
+        return {name: getattr(graph, name) for name in cls.fields}
+
+    @classmethod
+    def names(cls, graph: Any) -> Any:
+        edges = [[u, v, encoded_name(key, WAY_OUT), edge] for (u, v, key), edge in graph.edge_names.items()]
+        return {"nodes": super().names(graph), "edges": edges}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
+        src, dst, length = (arrays[name] for name in cls.fields)
+        if (src.dtype, dst.dtype, length.dtype) != (np.int64, np.int64, np.float64):
+            raise ValueError("its graph has arrays of other types than are written")
+        graph = MetricGraph(src, dst, length)
+        named = decoded_names(names["nodes"])
+        if named is not None:
+            graph.graph = Graph(graph.graph.adjacency, nodes=named)
+        graph.edge_names = {
+            (u, v, decoded_name(key)): _edge(graph, u, v, edge) for u, v, key, edge in names["edges"]
+        }
+        return graph
 
 
 class Seen(NamedTuple):
@@ -39,7 +89,7 @@ class SavedMetric(Saved):
     """The contents of a file: settings, hyperparameters, and observations with their places and covariates."""
 
     _format = "graphrf metric regressor 1"
-    _graph_fields: ClassVar[tuple[str, ...]] = ("src", "dst", "length")
+    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (StreetFile,)
 
     def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         seen = self._seen
@@ -75,47 +125,6 @@ class SavedMetric(Saved):
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
-
-    # -- the graph -----------------------------------------------------------------------------------
-
-    @classmethod
-    def _require_graph(cls, graph: Any) -> None:
-        require_metric_graph(graph)
-
-    @classmethod
-    def _named_graph(cls, graph: Any) -> Graph:
-        own: Graph = graph.graph
-        return own
-
-    @classmethod
-    def _digest(cls, graph: Any) -> str:
-        result = hashlib.sha256(super()._digest(graph).encode())
-        for array in cls._graph_arrays(graph).values():
-            result.update(np.ascontiguousarray(array).tobytes())
-        return result.hexdigest()
-
-    @classmethod
-    def _graph_arrays(cls, graph: Any) -> dict[str, np.ndarray]:
-        return {name: getattr(graph, name) for name in cls._graph_fields}
-
-    @classmethod
-    def _encoded_names(cls, graph: Any) -> Any:
-        edges = [[u, v, encoded_name(key, WAY_OUT), edge] for (u, v, key), edge in graph.edge_names.items()]
-        return {"nodes": super()._encoded_names(graph), "edges": edges}
-
-    @classmethod
-    def _graph_of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
-        src, dst, length = (arrays[name] for name in cls._graph_fields)
-        if (src.dtype, dst.dtype, length.dtype) != (np.int64, np.int64, np.float64):
-            raise ValueError("its graph has arrays of other types than are written")
-        graph = MetricGraph(src, dst, length)
-        named = decoded_names(names["nodes"])
-        if named is not None:
-            graph.graph = Graph(graph.graph.adjacency, nodes=named)
-        graph.edge_names = {
-            (u, v, decoded_name(key)): _edge(graph, u, v, edge) for u, v, key, edge in names["edges"]
-        }
-        return graph
 
 
 def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:

@@ -70,15 +70,19 @@ def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: An
     if return_cov:
         raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
     if quantiles is not None:
-        return dict(zip(checked_levels(quantiles).tolist(), np.moveaxis(predictions, -1, 0), strict=True))
+        return dict(
+            zip(checked_levels(quantiles, return_std).tolist(), np.moveaxis(predictions, -1, 0), strict=True)
+        )
     return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
 
 
 def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
     """Levels of quantiles, in (0, 1); an error beside deviations or covariances."""
-    if return_std or return_cov:
+    if return_cov or (return_std and return_std != "observation"):
         raise checks.value_error(
-            "quantiles", "are returned alone: ask for standard deviations or covariances in another call"
+            "quantiles",
+            "are returned alone: ask for standard deviations or covariances in another call; "
+            "return_std='observation' makes them those of a new observation",
         )
     levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
     if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():

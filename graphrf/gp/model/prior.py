@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import betaln, expit, log_expit
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph
@@ -178,3 +178,68 @@ class HyperparameterPrior:
 
 
 FLAT = HyperparameterPrior(None, None, None, 0.0, None, None)
+
+
+@dataclass(frozen=True)
+class PenalisedDeviation:
+    r"""The penalised-complexity prior of a standard deviation: exponential, towards a model without the term.
+
+    .. math:: p(\sigma) = \lambda e^{-\lambda \sigma}, \quad
+              \lambda = -\log(\mathrm{probability}) / \mathrm{upper}.
+
+    Parameters
+    ----------
+    upper : float
+        In units of the linear predictor.
+    probability : float in (0, 1)
+        Of a deviation above `upper`.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.PenalisedDeviation(1.0, 0.01)     # a deviation above 1 has probability 0.01
+
+    Source: Simpson et al. 2017, "Penalising Model Component Complexity", Sec. 3.3.
+    """
+
+    upper: float = 2.0
+    probability: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.number("upper", self.upper, low=0, include_low=False)
+        checks.number("probability", self.probability, low=0, high=1, include_low=False, include_high=False)
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density of the deviation's logarithm, and its derivative."""
+        rate = -math.log(self.probability) / self.upper
+        value = math.exp(log_value)
+        return math.log(rate) - rate * value + log_value, 1.0 - rate * value
+
+
+@dataclass(frozen=True)
+class BetaPrior:
+    """A beta distribution of a proportion between 0 and 1.
+
+    Parameters
+    ----------
+    a, b : float
+        (1, 1) is uniform; (1/2, 1/2) is Jeffreys' prior of a proportion.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.BetaPrior(0.5, 0.5)
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            checks.number(name, getattr(self, name), low=0, include_low=False)
+
+    def log_density(self, log_odds: float) -> tuple[float, float]:
+        """Log density of the proportion's log odds, and its derivative."""
+        value = self.a * float(log_expit(log_odds)) + self.b * float(log_expit(-log_odds))
+        proportion = float(expit(log_odds))
+        return value - float(betaln(self.a, self.b)), self.a * (1 - proportion) - self.b * proportion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,10 @@ class Marginals(NamedTuple):
         """The mean of f, shape (q,)."""
         return self.mean
 
+    def with_noise(self, noises: Sequence[float]) -> Marginals:
+        """The distribution of f plus normal noise, of one variance."""
+        return self._replace(variance=self.variance + noises[0])
+
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
         mean, variance = self.likelihood.moments(self.mean, self.variance)
@@ -57,7 +62,8 @@ class Marginals(NamedTuple):
         return result
 
     def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """P(low < f < high), shape (q,). `like` is for mixtures."""
+        """The probability of f between two ends, in any order, shape (q,). `like` is for mixtures."""
+        low, high = min(low, high), max(low, high)  # expected observations may decrease with f
         std = np.maximum(np.sqrt(self.variance), np.finfo(np.float64).tiny)
         with np.errstate(over="ignore"):
             a, b = (low - self.mean) / std, (high - self.mean) / std
@@ -65,9 +71,9 @@ class Marginals(NamedTuple):
         return np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of f, shape (q, levels). `like` is for mixtures."""
-        _require_quantiles(self.mean.size, levels.size)
-        result = np.sqrt(self.variance)[:, None] * ndtri(levels)
+        """Quantiles of f, shape (q, levels), or with `like` the f at which it expects those of observations."""
+        require_quantiles(self.mean.size, levels.size)
+        result = np.sqrt(self.variance)[:, None] * ndtri(_of_f(levels, like))
         result += self.mean[:, None]
         return np.asarray(result)
 
@@ -91,6 +97,10 @@ class MarginalMixture(NamedTuple):
         """Mean and variance of f at each node."""
         return self._total(np.array([part[:2] for part in self.parts]))
 
+    def with_noise(self, noises: Sequence[float]) -> MarginalMixture:
+        """The distribution of f plus normal noise, of a variance for each part."""
+        return self._replace(parts=[self.parts[k].with_noise([each]) for k, each in enumerate(noises)])
+
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
         return self._total(np.array([part.response() for part in self.parts]))
@@ -111,7 +121,7 @@ class MarginalMixture(NamedTuple):
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
     def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """P(low < f < high), shape (q,); with `like` of the same f as in `quantiles`."""
+        """The probability of f between two ends, in any order, shape (q,); `like` is as in `quantiles`."""
         each = [part.probability(*_own(part, np.array([low, high]), like).tolist()) for part in self.parts]
         return np.asarray(self.probabilities @ each)
 
@@ -123,10 +133,11 @@ class MarginalMixture(NamedTuple):
         of the expected observation.
         """
         size = self.parts[0].mean.size
-        _require_quantiles(size, levels.size)
+        require_quantiles(size, levels.size)
         result = np.empty((size, levels.size))
         for block in slices(size, _ROWS):
-            result[block] = self.at(np.arange(block.start, block.stop))._quantiles(levels, like)
+            own = self.at(np.arange(block.start, block.stop))
+            result[block] = own._quantiles(_of_f(levels, like), like)
         return result
 
     def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
@@ -149,10 +160,15 @@ class MarginalMixture(NamedTuple):
         return np.asarray(0.5 * (low + high))
 
 
-def _require_quantiles(n_nodes: int, n_levels: int) -> None:
+def require_quantiles(n_nodes: int, n_levels: int) -> None:
     """Raise NoRoomError where the quantiles, and a copy in another order, do not fit."""
     what = f"an array of {n_levels} quantiles of {n_nodes} values"
     require_memory(16.0 * n_nodes * n_levels, what, "ask for fewer nodes or levels")
+
+
+def _of_f(levels: np.ndarray, like: Any) -> np.ndarray:
+    """The levels of the f at which `like` expects quantiles of these levels."""
+    return levels if like is None or like.increases else 1 - levels
 
 
 def _own(part: Marginals, f: np.ndarray, like: Any) -> np.ndarray:

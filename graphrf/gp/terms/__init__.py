@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphrf._base import lazy
 
 if TYPE_CHECKING:
-    from graphrf.gp.terms.parameters import BetaPrior as BetaPrior
-    from graphrf.gp.terms.parameters import PenalisedDeviation as PenalisedDeviation
+    from graphrf.gp.model.prior import BetaPrior as BetaPrior
+    from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__, {"parameters": "BetaPrior PenalisedDeviation"})

@@ -1,6 +1,6 @@
 r"""All variables of a latent Gaussian model at once: one sparse precision with one order of elimination.
 
-z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, I / b^2) on the subspace
+z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, B) on the subspace
 C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W A. On the subspace
 
 .. math:: S = P^{-1} - V M^{-1} V^\top, \quad V = P^{-1} C^\top, \quad M = C V
@@ -38,17 +38,18 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and of coefficients with prior `deviations` (p,).
+    """The variables of some terms and of coefficients with the prior precision B, `coefficients` (p, p).
 
     `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
 
-    def __init__(self, terms: Sequence[BoundTerm], deviations: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
+    def __init__(self, terms: Sequence[BoundTerm], coefficients: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
         self.terms = tuple(terms)
-        self._deviations = deviations
+        self._coefficients = sp.csr_array(coefficients)
+        self._log_determinant = float(np.linalg.slogdet(coefficients)[1])
         sizes = [term.structure.size for term in terms]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-        self.n = int(self.starts[-1]) + deviations.size
+        self.n = int(self.starts[-1]) + len(coefficients)
         self.parameters = _distinct(self.terms)
         self.constraints = self._constraints()
         self._rows = tuple(rows)
@@ -58,7 +59,7 @@ class Joint:
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
         """The same variables, with further rows of their posterior."""
-        return Joint(self.terms, self._deviations, [*self._rows, rows])
+        return Joint(self.terms, self._coefficients.toarray(), [*self._rows, rows])
 
     @property
     def seconds(self) -> float:
@@ -75,14 +76,14 @@ class Joint:
 
     def prior(self, vector: np.ndarray) -> JointPrecision:
         """Q at a vector of coordinates."""
-        blocks, total = [], -2 * float(np.log(self._deviations).sum())
+        blocks, total = [], self._log_determinant
         for term in self.terms:
             values = self.values(vector, term)
             variance, part = values[term.deviation.name] ** 2, term.structure
             block = part.precision(values) / variance
             blocks.append(block if part.flat is None else block + part.flat)
             total += part.log_determinant(values) - (part.free - part.n_flat) * float(np.log(variance))
-        blocks.append(sp.diags_array(self._deviations**-2.0))
+        blocks.append(self._coefficients)
         return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
     def slopes(self, vector: np.ndarray) -> list[Slope]:
@@ -124,7 +125,7 @@ class Joint:
     def _constraints(self) -> sp.csr_array:
         """C of all terms."""
         held = [term.structure.constraints for term in self.terms]
-        wide = sp.block_diag([*held, sp.csr_array((0, self._deviations.size))], format="csr")
+        wide = sp.block_diag([*held, sp.csr_array((0, self._coefficients.shape[0]))], format="csr")
         return sp.csr_array(wide)
 
 

@@ -16,7 +16,8 @@ from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.tables import index_of
 
 _LARGEST = 1e140  # whose squares are safe in sums
-_NANOSECONDS = 3.6e12  # in an hour
+_HOUR = 3_600_000_000_000  # nanoseconds
+_DAY = 24 * _HOUR
 
 
 class Clock(NamedTuple):
@@ -36,7 +37,12 @@ class Clock(NamedTuple):
         if dates and (zone is None) != (self.zone is None):
             wanted = "no" if self.zone is None else "a"
             raise checks.value_error("times", f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
-        return np.asarray((values - self.origin) / _NANOSECONDS) if self.origin is not None else values
+        if self.origin is None:
+            return values
+        # by whole days, because nanoseconds since 1970 leave int64 before 1678 and after 2262
+        days = values.astype("datetime64[D]")
+        rest = (values - days.astype(values.dtype)).astype("timedelta64[ns]").astype(np.int64)
+        return np.asarray(float(_DAY) * (days.astype(np.int64) - self.origin // _DAY) + rest) / _HOUR
 
     def as_index(self, hours: np.ndarray) -> Any:
         """Times as an index of pandas, dates in their own time zone."""
@@ -94,6 +100,7 @@ def clock_of(times: Any) -> Clock:
     """The clock of the first times that a user gives: dates count from midnight before the first."""
     values, dates, zone = _read(times)
     if not dates:
+        _refuse_days(values)
         if values.size and float(np.abs(values).max()) > 1e8:  # surely seconds or milliseconds
             raise checks.value_error(
                 "times",
@@ -103,8 +110,19 @@ def clock_of(times: Any) -> Clock:
         return Clock(None, None)
     if values.size == 0:
         raise checks.value_error("times", "must hold at least one time, got none")
-    day = int(24 * _NANOSECONDS)
-    return Clock(int(values.min()) // day * day, zone)
+    return Clock(int(values.min().astype("datetime64[D]").astype(np.int64)) * _DAY, zone)
+
+
+def _refuse_days(values: np.ndarray) -> None:
+    """ValueError for numbers that are all days written as 20260131."""
+    day, month = values % 100, values // 100 % 100
+    written = (values > 1e7) & (values < 1e8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    if values.size and (written & (values == np.floor(values))).all():
+        raise checks.value_error(
+            "times",
+            f"must be hours or dates, got days written as {values[0]:.0f}: pass "
+            'pandas.to_datetime(times, format="%Y%m%d")',
+        )
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
@@ -358,12 +376,12 @@ def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> No
 
 
 def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
-    """Hours as float64, or nanoseconds since 1970 as int64; whether they are dates; the time zone of dates."""
+    """Hours as float64, or dates as datetime64 in UTC; whether they are dates; their time zone."""
     zone: str | None = None
     index: Any = times if hasattr(times, "tz") else getattr(times, "dt", None)
     if getattr(index, "tz", None) is not None:  # pandas
         zone, utc = str(index.tz), index.tz_convert("UTC")
-        times = np.asarray((utc if index is times else utc.dt).tz_localize(None), dtype="datetime64[ns]")
+        times = np.asarray((utc if index is times else utc.dt).tz_localize(None))
     array = np.atleast_1d(np.asarray(times))
     if array.ndim != 1:
         raise checks.value_error("times", f"must have one axis, got {checks.describe(array)}")
@@ -374,7 +392,7 @@ def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
         what = "dates" if kind == "M" else "durations"
         raise checks.value_error("times", f"must be {what}, got some that are not (NaT)")
     if kind == "M":
-        return array.astype("datetime64[ns]").astype(np.int64), True, zone
+        return array, True, zone
     if kind == "m":
         return array / np.timedelta64(1, "h"), False, None
     if kind not in "iuf":
@@ -389,7 +407,7 @@ def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
 def _plain_dates(array: np.ndarray) -> tuple[np.ndarray, str | None]:
     """Python's dates as datetime64 in UTC, and their time zone; other objects as they are."""
     if all(type(t) is datetime.date for t in array):
-        return array.astype("datetime64[ns]"), None
+        return array.astype("datetime64[D]"), None
     if not all(isinstance(t, datetime.datetime) for t in array):
         return array, None
     zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
@@ -398,4 +416,4 @@ def _plain_dates(array: np.ndarray) -> tuple[np.ndarray, str | None]:
             "times", f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to one"
         )
     plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
-    return np.array(plain, dtype="datetime64[ns]"), zones.pop()
+    return np.array(plain, dtype="datetime64[us]"), zones.pop()

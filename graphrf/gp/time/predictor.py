@@ -67,7 +67,9 @@ class TimePredictor(SavedTime):
         return_std : bool or "observation"
             True: standard deviations of f. "observation": of a new observation, including noise.
         quantiles : sequence of float, optional
-            Levels between 0 and 1, whose quantiles are returned instead of mean and standard deviations.
+            Levels between 0 and 1: quantiles of f, in the units of readings, are returned instead of mean and
+            standard deviations; with return_std="observation" those of a new observation, whose intervals hold
+            readings.
         as_frame : bool
             Return data frames of pandas with a row for each time and a column for each node, titled as in `fit`:
             one, or two with standard deviations, or one for each quantile.
@@ -89,6 +91,8 @@ class TimePredictor(SavedTime):
             return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
         levels = checked_levels(quantiles, return_std)
         law, shape = self._marginals(nodes, times)
+        if return_std:
+            law = law.with_noise([self.noise_])
         return self._scale.back(law.quantiles(levels)).reshape(*shape, levels.size)
 
     @needs_memory(LESS_MEMORY)

@@ -15,7 +15,20 @@ from graphrf.graph.geometry.faces import Faces
 _Number = TypeVar("_Number", int, float)
 # The words of a facet of STL, empty for numbers, and the places of the coordinates.
 _VERTEX = (b"vertex", b"", b"", b"")
-_FACET = (b"facet", b"normal", b"", b"", b"", b"outer", b"loop", *_VERTEX, *_VERTEX, *_VERTEX, b"endloop", b"endfacet")
+_FACET = (
+    b"facet",
+    b"normal",
+    b"",
+    b"",
+    b"",
+    b"outer",
+    b"loop",
+    *_VERTEX,
+    *_VERTEX,
+    *_VERTEX,
+    b"endloop",
+    b"endfacet",
+)
 _COORDINATES = [place for place in range(7, 19) if not _FACET[place]]
 
 
@@ -68,7 +81,9 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     head = re.match(rb"\s*(?:(?:ST)?C?N?OFF(?![A-Za-z_])(?!\s*BINARY)|(?=\d+\s))", text)
     if head is None:
         other = re.match(rb"\s*((?:ST)?C?N?4?n?OFF(?:\s*BINARY)?)", text)
-        kind = f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read" if other else ""
+        kind = (
+            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read" if other else ""
+        )
         raise ValueError(f"it does not begin with OFF{kind}")
     # Lines keep their numbers; the head may share one with the counts.
     lines = [line.split() for line in (b" " * head.end() + text[head.end() :]).splitlines()]

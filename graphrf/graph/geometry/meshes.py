@@ -58,7 +58,9 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
     if low < 0 or high >= n_vertices:
         way_out = "; are yours counted from 1? Then subtract 1" if (low, high) == (1, n_vertices) else ""
         if low == -1:
-            way_out = "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
+            way_out = (
+                "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
+            )
         raise checks.value_error(
             "mesh",
             f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}{way_out}",
@@ -166,7 +168,9 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
         reader = read_stl_text
     if reader is not None:
         if b"\0" in content:
-            raise ValueError(f"{path} is not a mesh as text in UTF-8: it has zero bytes, as UTF-16 and binary files do")
+            raise ValueError(
+                f"{path} is not a mesh as text in UTF-8: it has zero bytes, as UTF-16 and binary files do"
+            )
         with untrusted(path, f"{kind[1:].upper()} mesh"):
             vertices, faces = reader(content)
             if kind == ".stl" and len(faces) and np.isfinite(vertices).all():

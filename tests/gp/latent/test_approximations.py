@@ -50,7 +50,7 @@ OBSERVED = {
 def model(name):
     bound = [BoundTerm.of(term, FRAME, number, 1.0) for number, term in enumerate(TERMS)]
     a = sp.csr_array(sp.hstack([*(own.rows(FRAME) for own in bound), sp.csr_array(DESIGN)]))
-    own = Joint(bound, np.array([2.0, 3.0]), [a])
+    own = Joint(bound, np.diag([1 / 4, 1 / 9]), [a])
     likelihood, y = OBSERVED[name]
     data = Data(y, OFFSET, likelihood, 1.0)
     start = np.array([each.coordinate(each.start) for each in (*own.parameters, *data.parameters())])
@@ -123,7 +123,7 @@ def test_gradients_of_expectation_propagation_are_those_of_its_evidence(name, mo
 
 def test_gradients_in_coefficients_of_the_offset():
     own, data, vector = model("poisson")
-    alone = Joint(own.terms, np.zeros(0), [sp.csr_array(own.a[:, :-2])])
+    alone = Joint(own.terms, np.zeros((0, 0)), [sp.csr_array(own.a[:, :-2])])
 
     def at(b):
         moved = Data(data.y, data.offset + DESIGN @ b, data.likelihood, data.unit)

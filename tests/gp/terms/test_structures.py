@@ -50,7 +50,7 @@ def joint(name):
     bound = [BoundTerm.of(term, FRAME, number, 1.0) for number, term in enumerate(MODELS[name])]
     design = np.column_stack([np.ones(60), np.linspace(-1, 1, 60)])
     a = sp.csr_array(sp.hstack([*(own.rows(FRAME) for own in bound), sp.csr_array(design)]))
-    return Joint(bound, np.array([5.0, 7.0]), [a])
+    return Joint(bound, np.diag([1 / 25, 1 / 49]), [a])
 
 
 def at(own, spread=0.3):
@@ -105,7 +105,7 @@ def test_a_kernel_object_shares_its_hyperparameters_and_an_equal_one_does_not():
     apart = [Nodes(GRAPH, grf.CAR(0.8)), Nodes(GRAPH, grf.CAR(0.8)) * Groups("h")]
     bound = [BoundTerm.of(term, FRAME, number, 1.0) for number, term in enumerate(apart)]
     rows = [sp.csr_array(sp.hstack([own.rows(FRAME) for own in bound]))]
-    assert len(Joint(bound, np.zeros(0), rows).parameters) == 4
+    assert len(Joint(bound, np.zeros((0, 0)), rows).parameters) == 4
 
 
 @pytest.mark.parametrize(("kind", "order"), [("rw1", 1), ("rw2", 2)])

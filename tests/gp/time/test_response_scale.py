@@ -76,6 +76,8 @@ def test_a_model_of_logarithms_is_taken_back(gaps):
     found, spread = gp.predict(return_std="observation")
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_allclose(spread, expected * np.sqrt(np.expm1(std**2)), rtol=1e-5)
+    new = gp.predict(quantiles=levels, return_std="observation")
+    np.testing.assert_allclose(new, np.exp(mean[..., None] + std[..., None] * [-1.2815516, 0.0, 1.2815516]))
     mean, std = log.predict(return_std=True)
     np.testing.assert_allclose(gp.predict(), np.exp(mean + std**2 / 2), rtol=1e-6)
     later = TIMES[-1] + 1

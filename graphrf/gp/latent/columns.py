@@ -1,0 +1,139 @@
+"""Columns of a data frame as the numbers or categories that a formula and terms read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.lazy import missing
+
+_NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
+
+
+def as_pandas_frame(frame: Any) -> Any:
+    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as polars."""
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        return frame
+    try:
+        import narwhals
+    except ModuleNotFoundError as error:
+        raise missing(error, "data frames of other libraries than pandas") from None
+    try:
+        return narwhals.from_native(frame, eager_only=True).to_pandas()
+    except TypeError:
+        raise checks.type_error("frame", f"must be a data frame, got {checks.describe(frame)}") from None
+
+
+def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
+    """ValueError for columns that the frame lacks or has twice, or that lack values; `reader` reads them."""
+    known = [str(each) for each in frame.columns]
+    for name in sorted(names):
+        if name not in frame.columns:
+            near = checks.did_you_mean(name, known)
+            shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+            raise checks.value_error(
+                "frame", f"has no column {name!r}, which {reader} reads; it has {shown}{near and '; '}{near}"
+            )
+        column = frame[name]
+        if hasattr(column, "columns"):
+            raise checks.value_error(
+                "frame",
+                f"has {column.shape[1]} columns named {name!r}, which {reader} reads: "
+                "frame.loc[:, ~frame.columns.duplicated()] keeps the first of each name",
+            )
+        lacking = np.flatnonzero(column.isna().to_numpy())
+        if lacking.size:
+            raise checks.value_error(
+                name,
+                f"has no value in {lacking.size} of {len(frame)} rows, the first of them "
+                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()], and predict them "
+                "after the fit",
+            )
+
+
+def row(frame: Any, place: int) -> str:
+    """A row as messages name it: by its number, and by its label if that is another one."""
+    label = frame.index[place]
+    same = isinstance(label, int | np.integer) and label == place
+    return str(place) if same else f"{place} (labelled {label!r})"
+
+
+def plain_label(label: Any) -> Any:
+    """A label of numpy as Python's own, for messages."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def plain(frame: Any, name: str) -> np.ndarray:
+    """A column as float64 numbers, or as an array of the labels that it holds."""
+    column = frame[name]
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
+    if kind == "c":
+        raise checks.type_error(name, "must hold real numbers or text for the formula, got complex numbers")
+    if kind in "mM" or column.dtype.name.startswith("period"):
+        raise checks.type_error(
+            name,
+            "must hold numbers or text for the formula, got dates or spans of time: compute numbers, such as "
+            f"(frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), or take Steps({name!r}, ...) "
+            "as a term",
+        )
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.tolist()
+    if hasattr(column, "cat"):
+        return values
+    numeric = np.array([isinstance(each, _NUMBERS) for each in values], dtype=bool)
+    if numeric.all():
+        return values.astype(np.float64)
+    text = np.array([isinstance(each, str) for each in values], dtype=bool)
+    if not text.all():
+        other = np.flatnonzero(~text)[0]
+        raise checks.type_error(
+            name,
+            f"must hold numbers or text for the formula, got {checks.describe(values[other])} in row "
+            f"{row(frame, other)}" + (" and text in others" if text.any() else ""),
+        )
+    return values
+
+
+def numbers(frame: Any, name: str) -> np.ndarray:
+    """A column as float64 numbers; TypeError for text and categories."""
+    values = plain(frame, name)
+    if values.dtype == object:
+        raise checks.type_error(
+            name, f"must hold numbers where the formula computes with it, got {checks.describe(values[0])}"
+        )
+    return values
+
+
+def require_finite(frame: Any, text: str, values: np.ndarray) -> np.ndarray:
+    """Numbers that part of a formula has for each row, once they are finite."""
+    lost = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+    if lost.size:
+        raise checks.value_error(
+            "frame",
+            f"gives {text!r} of the formula no finite value in {lost.size} of {len(frame)} rows, the first "
+            f"{row(frame, lost[0])}: leave these rows out, or compute another column",
+        )
+    return values
+
+
+def codes(frame: Any, name: str, values: np.ndarray, levels: list[Hashable]) -> np.ndarray:
+    """The position of each row's label among levels; ValueError for labels that are none of them."""
+    table = {level: place for place, level in enumerate(levels)}
+    found = np.array([table.get(value, -1) for value in values.tolist()], dtype=np.int64)
+    unknown = np.flatnonzero(found < 0)
+    if unknown.size:
+        shown = ", ".join(map(repr, levels[:6])) + (", ..." if len(levels) > 6 else "")
+        raise checks.value_error(
+            "frame",
+            f"has {plain_label(frame[name].iloc[unknown[0]])!r} in {name!r}, row {row(frame, unknown[0])}, which "
+            f"the fit has not seen: it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may "
+            "have new levels",
+        )
+    return found

@@ -1,0 +1,98 @@
+"""The spelling of formulas: what other programs write otherwise is refused with the spelling here."""
+
+from __future__ import annotations
+
+import re
+
+from graphrf._base import checks
+from graphrf.gp.latent.expressions import FITTED, NAMED
+
+_TERM = "it as a term beside the formula, terms=[Groups('g'), ...]"
+_SMOOTH = "bs(x, df=4) or cr(x, df=4, constraints='center'), or Steps('x', 'rw2') as a term beside the formula"
+_CATEGORY = "C(g)"
+_ELSEWHERE = {
+    "offset": "exposure='E' of LatentGaussianModel, a column or numbers, for offset(log(E))",
+    **dict.fromkeys(("s", "te", "ti", "t2", "lo", "ns", "smooth"), _SMOOTH),
+    **dict.fromkeys(("f", "re", "random", "us", "diag", "ar1", "gp"), _TERM),
+    **dict.fromkeys(("factor", "as.factor", "ordered", "as.ordered", "as_factor", "category"), _CATEGORY),
+    **dict.fromkeys(("cbind", "Surv"), "one response, with trials='n' for counts of n, or event='seen' for times"),
+    "Q": "its name in backticks, `x.1`",
+    **dict.fromkeys(("mo", "hashed", "lag", "diff"), "a column of the frame, computed before"),
+}  # fmt: skip
+_CONTRASTS = ("C", "I", "Treatment", "Sum", "Helmert", "Diff", "Poly")
+# A call, with the dots of R's names; not after a name, number or bracket.
+_CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
+_QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
+_POWER = re.compile(r"([A-Za-z_]\w*)\s*(?:\^|\*\*)\s*\d")
+
+
+def check_spelling(formula: object) -> str:
+    """The formula as text, with one response and functions that are known; ValueError otherwise."""
+    if not isinstance(formula, str) or formula.count("~") != 1:
+        raise checks.value_error("formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}")
+    response, effects = formula.split("~")
+    if not response.strip() or not effects.strip():
+        raise checks.value_error(
+            "formula", f"must have a response and fixed effects, as 'cases ~ 1', got {formula!r}"
+        )
+    bare = _QUOTED.sub(lambda match: "_" * len(match[0]), formula)
+    if "|" in bare:
+        raise checks.value_error("formula", f"has groups, '|', in {formula!r}: write {_TERM}")
+    for name in _CALL.findall(bare):
+        _check_function(name, formula)
+    if "^" in _inside(bare):
+        raise checks.value_error(
+            "formula", f"has '^' within brackets of {formula!r}: the power of a number is x**2"
+        )
+    power = _POWER.search(_outside(bare))
+    if power:
+        raise checks.value_error(
+            "formula",
+            f"has {power[0]!r}, which stands for {power[1]!r} alone: a power of terms is their interactions; "
+            f"write I({power[1]}**2), or poly({power[1]}, 2)",
+        )
+    if re.search(r"[<>]|==|!=", _outside(bare)):
+        raise checks.value_error("formula", f"has a comparison in {formula!r}: write it as I(x > 1)")
+    if re.search(r"(^|[~+\-*:/])\s*\.\s*($|[+\-*:/])", effects):
+        raise checks.value_error("formula", f"has '.' for all columns in {formula!r}: name them")
+    return formula
+
+
+def _check_function(name: str, formula: str) -> None:
+    """ValueError for a function that formulas here do not have."""
+    root, _, rest = name.partition(".")
+    plain = rest if root in ("np", "numpy") else name
+    if plain in (*NAMED, *FITTED) or name in _CONTRASTS or root == "contr":
+        return
+    if name in _ELSEWHERE:
+        raise checks.value_error("formula", f"has {name}(...) in {formula!r}: write {_ELSEWHERE[name]}")
+    known = [*NAMED, *FITTED, *_CONTRASTS]
+    near = checks.did_you_mean(plain, known)
+    raise checks.value_error(
+        "formula",
+        f"has {name}(...) in {formula!r}, which is no function of formulas{near and '; '}{near}; compute it as a "
+        "column of the frame",
+    )
+
+
+def _outside(text: str) -> str:
+    """The text without what is in brackets."""
+    depth, kept = 0, []
+    for letter in text:
+        depth -= letter in ")]}"
+        kept.append(letter if depth == 0 else "_")
+        depth += letter in "([{"
+    return "".join(kept)
+
+
+def _inside(text: str) -> str:
+    """What is within the brackets of calls, where arithmetic is of numbers."""
+    result = []
+    for match in _CALL.finditer(text):
+        depth = 1
+        for place in range(match.end(), len(text)):
+            depth += (text[place] == "(") - (text[place] == ")")
+            if not depth:
+                break
+            result.append(text[place])
+    return "".join(result)

@@ -1,0 +1,154 @@
+"""Quantiles of f, of the expected observation, and of a new observation."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, ndtri
+
+from graphrf._base.rows import slices
+from graphrf.gp.likelihoods.likelihood import Likelihood, known
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.posterior.approximation.integrals import monotone_average
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
+
+# Nodes at once; steps by which a bracket is widened and narrowed; and the error of a level, in normal deviates.
+_ROWS, _WIDENED, _NARROWED, _ERROR = 1_000, 200, 200, 1e-7
+# Probabilities whose normal deviates are finite.
+_LEAST, _MOST = 1e-300, 1 - 1e-16
+
+
+def quantiles_of(
+    law: Marginals | MarginalMixture, levels: np.ndarray, likelihood: Likelihood | None, return_std: bool | str
+) -> np.ndarray:
+    """Quantiles of a new observation with "observation", else of the expected one; without a likelihood of f."""
+    if likelihood is None:
+        return law.quantiles(levels)
+    if return_std == "observation":
+        return observed_quantiles(law, levels)
+    return likelihood.mean(law.quantiles(levels, likelihood))
+
+
+def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> np.ndarray:
+    r"""Quantiles of a new observation at each node, shape (q, levels): the least y with P(Y <= y) >= level.
+
+    .. math:: P(Y \le y) = \sum_k p_k \int P(Y \le y \mid f, \phi_k) \, N(f; m_k, v_k) \, df
+    """
+    mixture = MarginalMixture([law], np.ones(1)) if isinstance(law, Marginals) else law
+    likelihoods = [part.likelihood for part in mixture.parts]
+    if all(isinstance(each, NormalNoise) for each in likelihoods):
+        return law.with_noise([known(each.scale) ** 2 for each in likelihoods]).quantiles(levels)
+    size = mixture.centre.size
+    require_quantiles(size, levels.size)
+    result = np.empty((size, levels.size))
+    for block in slices(size, _ROWS):
+        result[block] = _searched(mixture.at(np.arange(block.start, block.stop)), levels)
+    return result
+
+
+def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
+    """Quantiles of a few nodes: those of one normal distribution with the mixture's moments, and from these."""
+    parts = law.parts
+    wanted = np.broadcast_to(ndtri(levels), (parts[0].mean.size, levels.size)).ravel()
+    row = np.repeat(np.arange(parts[0].mean.size), levels.size)
+    like, mean = parts[int(np.argmax(law.probabilities))].likelihood, law.centre[row]
+    scale = _Scale.of(like)
+    start = scale.start(like.mean(mean))
+    unit = np.ones(row.size)
+    if scale.real:
+        unit = np.maximum(np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny)
+    if len(parts) > 1:
+        alone = MarginalMixture([Marginals(*law.moments(), like)], np.ones(1))
+        start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
+    step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
+    return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(-1, levels.size)
+
+
+class _Scale(NamedTuple):
+    """A map of observations onto the real line, or whole numbers."""
+
+    least: float
+    most: float
+    whole: bool
+
+    @classmethod
+    def of(cls, likelihood: Likelihood) -> _Scale:
+        return cls(*likelihood.support, likelihood.whole)
+
+    @property
+    def real(self) -> bool:
+        return math.isinf(self.least) and math.isinf(self.most)
+
+    def start(self, y: np.ndarray) -> np.ndarray:
+        """About where y is, within the range of numbers."""
+        if self.whole:
+            return np.clip(np.floor(y), self.least, min(self.most, 2.0**53))
+        with np.errstate(divide="ignore", over="ignore"):
+            above, below = np.log(y - self.least), np.log(self.most - y)
+        t = above if math.isinf(self.most) else -below if math.isinf(self.least) else above - below
+        return np.asarray(y if self.real else np.clip(t, -700.0, 700.0), dtype=np.float64)
+
+    def back(self, t: np.ndarray) -> np.ndarray:
+        """The observations of coordinates."""
+        if self.whole or self.real:
+            return np.clip(t, self.least, self.most)
+        if math.isinf(self.most):
+            return np.asarray(self.least + np.exp(t))
+        if math.isinf(self.least):
+            return np.asarray(self.most - np.exp(-t))
+        return np.asarray(self.least + (self.most - self.least) * expit(t))
+
+
+class _Excess(NamedTuple):
+    """The normal deviates of P(Y <= y) beyond those wanted, for pairs of a node and a level."""
+
+    law: MarginalMixture
+    scale: _Scale
+    row: np.ndarray  # the node of each pair
+    wanted: np.ndarray
+
+    def __call__(self, t: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """At coordinates of y for some of the pairs."""
+        row, y = self.row[pairs], self.scale.back(t)[:, None]
+        p = np.zeros(row.size)
+        for part, weight in zip(self.law.parts, self.law.probabilities.tolist(), strict=True):
+            std = np.sqrt(part.variance[row])
+            p += weight * monotone_average(partial(part.likelihood.at_most, y), part.mean[row], std)
+        if self.scale.whole:
+            p = np.where(t < self.scale.least, 0.0, np.where(t >= self.scale.most, 1.0, p))
+        return np.asarray(ndtri(np.clip(p, _LEAST, _MOST)) - self.wanted[pairs])
+
+
+def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is negative."""
+    whole, every = excess.scale.whole, np.arange(start.size)
+    own = excess(start, every)
+    low, below, high, above = start.copy(), own.copy(), start.copy(), own.copy()
+    for end, value, sign in ((low, below, -1.0), (high, above, 1.0)):
+        pairs, width = every[own >= 0 if sign < 0 else own < 0], step.copy()
+        for _ in range(_WIDENED):
+            if not pairs.size:
+                break
+            end[pairs] += sign * width[pairs]
+            width[pairs] *= 2
+            value[pairs] = excess(end[pairs], pairs)
+            pairs = pairs[value[pairs] >= 0 if sign < 0 else value[pairs] < 0]
+    last = np.zeros(start.size)
+    for count in range(_NARROWED):
+        pairs = np.flatnonzero(high - low > (1.0 if whole else _ERROR * unit))
+        if not pairs.size:
+            break
+        a, b, fa, fb = low[pairs], high[pairs], below[pairs], above[pairs]
+        middle = 0.5 * (a + b) if count % 3 == 2 else (a * fb - b * fa) / (fb - fa)
+        middle = np.clip(np.floor(middle), a + 1, b - 1) if whole else np.clip(middle, a, b)
+        found = excess(middle, pairs)
+        up = found >= 0
+        below[pairs] = np.where(up, np.where(last[pairs] > 0, 0.5 * fa, fa), found)
+        above[pairs] = np.where(up, found, np.where(last[pairs] < 0, 0.5 * fb, fb))
+        last[pairs] = np.where(up, 1.0, -1.0)
+        near = (np.abs(found) < _ERROR) & (not whole)
+        low[pairs], high[pairs] = np.where(up & ~near, a, middle), np.where(up | near, middle, b)
+    return high if whole else 0.5 * (low + high)

@@ -1,0 +1,206 @@
+"""Answers of `LatentGaussianModel`: quantiles, probabilities, scores and criteria."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import graphrf as grf
+from graphrf.gp import Groups, LatentGaussianModel, Likelihood
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
+
+KNOWN = {"hyperparameters": "mode", "seed": 0}
+
+
+def frame(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    made = pandas.DataFrame(
+        {"g": rng.integers(0, 8, n), "x": rng.standard_normal(n), "people": rng.uniform(1, 5, n)},
+        index=[f"row {k}" for k in range(n)],
+    )
+    eta = 0.5 + 0.4 * made["x"] + 0.2 * np.sin(made["g"])
+    made["y"] = eta + 0.3 * rng.standard_normal(n)
+    made["cases"] = rng.poisson(made["people"] * np.exp(eta))
+    made["tries"] = rng.integers(1, 9, n)
+    made["won"] = rng.binomial(made["tries"], 1 / (1 + np.exp(-eta)))
+    made["wait"] = rng.exponential(np.exp(eta))
+    return made
+
+
+FRAME = frame()
+MODELS = {
+    "gaussian": ("y ~ 1 + x", {}),
+    "poisson": ("cases ~ 1 + x", {"exposure": "people"}),
+    "binomial": ("won ~ 1 + x", {"trials": "tries"}),
+}
+
+
+def model(likelihood="poisson", **settings):
+    formula, beside = MODELS[likelihood]
+    return LatentGaussianModel(formula, Groups("g"), likelihood, **{**KNOWN, **beside, **settings})
+
+
+@dataclass(frozen=True)
+class Rising(Likelihood):
+    """Exponential waiting times of mean exp(f)."""
+
+    support = (0.0, np.inf)
+
+    def log_density(self, y, f):
+        return -f - y * np.exp(-f)
+
+    def mean(self, f):
+        return np.exp(f)
+
+    def variance(self, f):
+        return np.exp(2 * f)
+
+    def distribution(self, y, f):
+        return -np.expm1(-y * np.exp(-f))
+
+
+@dataclass(frozen=True)
+class Falling(Rising):
+    """The same of mean exp(-f), so that f is the logarithm of the hazard."""
+
+    def log_density(self, y, f):
+        return super().log_density(y, -f)
+
+    def mean(self, f):
+        return super().mean(-f)
+
+    def variance(self, f):
+        return super().variance(-f)
+
+    def distribution(self, y, f):
+        return super().distribution(y, -f)
+
+
+class Impossible(grf.gp.Poisson):
+    """Under which the fourth row cannot be."""
+
+    def log_density(self, y, f):
+        density = super().log_density(y, f)
+        density[3] = -np.inf
+        return density
+
+
+def test_the_sign_of_f_does_not_change_answers_about_observations():
+    levels = (0.05, 0.5, 0.95)
+    graph = grf.from_edges(range(7), range(1, 8))
+    settings = {"kernel": grf.Diffusion(1.0), "output_scale": 1.0, "optimize": False, "seed": 0}
+    answers = []
+    for likelihood in (Rising(), Falling()):
+        latent = LatentGaussianModel("wait ~ 1 + x", Groups("g"), likelihood, **KNOWN).fit(FRAME)
+        on_graph = grf.GraphGPRegressor(graph, likelihood=likelihood, **settings)
+        on_graph.fit(FRAME["g"].to_numpy(), FRAME["wait"].to_numpy())
+        own = []
+        for gp, asked in ((latent, FRAME.iloc[:6]), (on_graph, [0, 3, 7])):
+            expected = gp.predict(asked, quantiles=levels)
+            observed = gp.predict(asked, quantiles=levels, return_std="observation")
+            assert (np.diff(expected) > 0).all()
+            assert (np.diff(observed) > 0).all()
+            above, between = gp.probability(asked, above=1.5), gp.probability(asked, above=1.0, below=2.0)
+            assert ((above > 0) & (above < 1) & (between > 0)).all()
+            own += [expected, observed, above, between, gp.predict(asked)]
+        answers.append(own)
+    for rising, falling in zip(*answers, strict=True):
+        np.testing.assert_allclose(falling, rising, rtol=2e-3)
+
+
+@pytest.mark.parametrize("likelihood", MODELS)
+def test_quantiles_of_observations_are_those_of_drawn_observations(likelihood):
+    gp = model(likelihood).fit(FRAME)
+    rows = FRAME.iloc[:4]
+    draws = gp.sample(rows, 20_000, seed=0, latent=True)
+    own = gp._points[0].likelihood
+    draws = own.sample(draws, np.random.default_rng(1))
+    found = gp.predict(rows, quantiles=(0.1, 0.5, 0.9), return_std="observation")
+    for k, level in enumerate((0.1, 0.5, 0.9)):
+        quantile = found[:, k, None]
+        assert ((draws <= quantile).mean(axis=1) > level - 0.02).all()
+        assert ((draws < quantile).mean(axis=1) < level + 0.02).all()
+    if likelihood != "binomial":  # whose new observation, one trial, is 0 or 1
+        narrow = gp.predict(rows, quantiles=(0.1, 0.9))
+        assert (found[:, 2] - found[:, 0] > 1.5 * (narrow[:, 1] - narrow[:, 0])).all()
+
+
+def test_the_fitted_rows_have_their_labels():
+    gp = model().fit(FRAME)
+    for answer in (
+        gp.predict(as_frame=True, return_std=True),
+        gp.predict(as_frame=True, quantiles=(0.1, 0.9), return_std="observation"),
+        gp.probability(above=1.0, as_frame=True),
+    ):
+        assert answer.index.equals(FRAME.index)
+    assert list(gp.probability(FRAME.iloc[:2], above=1.0, as_frame=True).columns) == ["probability"]
+
+
+def test_probabilities_of_the_linear_predictor_are_those_of_its_mean():
+    gp = model().fit(FRAME)
+    np.testing.assert_allclose(gp.probability(above=0.3, latent=True), gp.probability(above=np.exp(0.3)))
+    below = gp.predict(FRAME, quantiles=[0.2], latent=True)[0, 0]
+    assert gp.probability(FRAME.iloc[:1], below=below, latent=True)[0] == pytest.approx(0.2, abs=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", MODELS)
+def test_scores_and_densities_are_those_of_held_out_rows(likelihood):
+    from scipy.stats import binom, norm, poisson
+
+    seen, held = FRAME.iloc[:60], FRAME.iloc[60:]
+    gp = model(likelihood).fit(seen)
+    factor = {"poisson": held["people"], "binomial": held["tries"]}.get(likelihood, 1.0)
+    y = held[MODELS[likelihood][0].split()[0]]
+    error = y - gp.predict(held) * factor
+    assert gp.score(held) == pytest.approx(1 - (error**2).sum() / ((y - y.mean()) ** 2).sum())
+    if likelihood == "gaussian":
+        expected = norm.logpdf(y, *gp.predict(held, return_std="observation"))
+    else:
+        eta = gp.sample(held, 20_000, seed=0, latent=True)
+        mean = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta))
+        law = poisson(mean * np.c_[factor]) if likelihood == "poisson" else binom(np.c_[factor], mean)
+        expected = np.log(law.pmf(y.to_numpy()[:, None]).mean(axis=1))
+    np.testing.assert_allclose(gp.log_density(held), expected, atol=0.03)
+
+
+# -- criteria ------------------------------------------------------------------------------------------
+
+
+def test_leave_one_out_is_printed_in_five_lines_with_the_worst_rows():
+    data = FRAME.assign(cases=FRAME["cases"].where(FRAME.index != "row 7", 90))
+    result = model().fit(data).loo()
+    lines = repr(result).splitlines()
+    assert len(lines) == 5
+    assert f"{result.total:.1f}" in lines[1]
+    assert f"{result.standard_error:.1f}" in lines[2]
+    assert "80" in lines[3]
+    assert "row 7 (" in lines[4]
+    assert result.total == pytest.approx(result.log_density.sum())
+    assert result.standard_error == pytest.approx(np.sqrt(80) * result.log_density.std(ddof=1))
+    assert result.log_density.shape == result.pit.shape == (80,)
+
+
+def test_rows_that_are_impossible_given_the_others_are_named():
+    gp = model().fit(FRAME)
+    gp._points = [each._replace(likelihood=Impossible()) for each in gp._points]
+    with pytest.warns(UserWarning, match=r"of 1 of 80 observations given all others is not finite, .* 'row 3'"):
+        result = gp.loo()
+    assert np.isinf(result.log_density[3])
+    assert "row 3 (-inf)" in repr(result)
+
+
+def test_waic_warns_where_it_means_nothing_and_only_there():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model("gaussian").fit(frame(600)).waic()
+    saturated = FRAME.assign(own=np.arange(80))
+    gp = LatentGaussianModel("cases ~ 1", Groups("own", prior={"sd": (3.0, 1.1)}), "poisson", **KNOWN)
+    gp.fit(saturated)
+    with pytest.warns(UserWarning, match=r"WAIC means little here: .* variance above 0\.4 .* use loo\(\)"):
+        gp.waic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(gp.loo().total)

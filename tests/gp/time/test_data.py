@@ -1,0 +1,71 @@
+"""Times of `GraphTimeGPRegressor`: dates of any year, unit and zone, and numbers that are no hours."""
+
+import datetime
+import warnings
+import zoneinfo
+
+import numpy as np
+import pytest
+
+from graphrf.gp.time.data import clock_of
+
+pandas = pytest.importorskip("pandas")
+
+NEW_YEARS = ["1600-01-01", "1970-01-01", "2026-01-01", "2500-01-01", "20000-01-01"]
+HOURS = [24.0 * (np.datetime64(each) - np.datetime64(NEW_YEARS[0])).astype(int) for each in NEW_YEARS]
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "D", "h", "m", "s", "ms", "us"])
+def test_dates_of_any_year_and_unit_are_hours_since_the_first(unit):
+    dates = np.array(NEW_YEARS, dtype=f"datetime64[{unit}]")
+    clock = clock_of(dates)
+    np.testing.assert_array_equal(clock.hours(dates), HOURS)
+    np.testing.assert_array_equal(clock.times(clock.hours(dates)), dates.astype("datetime64[us]"))
+    assert clock.as_index(clock.hours(dates))[0].year == 1600
+
+
+def test_dates_are_hours_to_the_nanosecond():
+    steps = np.random.default_rng(0).integers(0, 10**18, 1_000)
+    dates = np.sort(np.datetime64("1990-01-01T00", "ns") + steps.astype("timedelta64[ns]"))
+    first = dates[0].astype("datetime64[D]").astype("datetime64[ns]")
+    np.testing.assert_array_equal(clock_of(dates).hours(dates), (dates - first) / np.timedelta64(1, "h"))
+
+
+@pytest.mark.parametrize(
+    "dates", [[datetime.date(1600, 1, 1)], [datetime.datetime(1600, 1, 1)]], ids=["date", "datetime"]
+)
+def test_dates_of_python_may_be_of_any_year(dates):
+    later = [dates[0], dates[0].replace(year=2600)]
+    clock = clock_of(later)
+    assert clock.times(clock.hours(later)).astype("datetime64[Y]").astype(str).tolist() == ["1600", "2600"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", zoneinfo.ZoneInfo("America/New_York"), "UTC"], ids=str)
+@pytest.mark.parametrize("form", [lambda i: i, pandas.Series, list, lambda i: i.to_pydatetime()])
+def test_hours_pass_evenly_where_clocks_change(zone, form):
+    """Two days on which clocks are set, in autumn (an hour comes twice) and spring (an hour is absent)."""
+    for day in ("2024-10-27", "2024-11-03", "2024-03-10", "2024-03-31"):
+        index = pandas.date_range(day, periods=30, freq="h", tz=zone)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clock = clock_of(form(index))
+            hours = clock.hours(form(index))
+        np.testing.assert_array_equal(np.diff(hours), 1.0)
+        assert clock.as_index(hours).equals(index)
+
+
+def test_the_two_hours_of_an_autumn_night_are_one_hour_apart():
+    zone = zoneinfo.ZoneInfo("Europe/Berlin")
+    twice = [datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone, fold=fold) for fold in (0, 1)]
+    assert np.diff(clock_of(twice).hours(twice)) == 1.0
+
+
+@pytest.mark.parametrize("days", [[20260131, 20260201], np.array([16000101.0]), pandas.Index([20261231])])
+def test_days_written_as_numbers_are_refused(days):
+    with pytest.raises(ValueError, match=r"`times` must be hours or dates, .*pandas\.to_datetime\(times, format="):
+        clock_of(days)
+
+
+@pytest.mark.parametrize("hours", [np.arange(20260131.0, 20260180.0), [20260131.5], [202601.0, 202602.0], []])
+def test_other_numbers_are_hours(hours):
+    np.testing.assert_array_equal(clock_of(hours).hours(hours), hours)

@@ -18,6 +18,7 @@ _MOST_COMPARED = 10_000
 _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
+_KEEP_INTEGERS = "keep identifiers as integers (of dtype Int64 in pandas, where some are missing)"
 # Python's floats are exact integers below this.
 _EXACT = 2.0**53
 
@@ -119,8 +120,7 @@ class NodeNames:
                 raise checks.type_error(
                     argument,
                     f"must be integers or other exact names of nodes, got the float {rounded:.0f}, which may be "
-                    "rounded: keep identifiers in a column or array of integers (of dtype Int64 in pandas, where "
-                    "some are missing), or as text in the graph and here",
+                    f"rounded: {_KEEP_INTEGERS}, or as text in the graph and here",
                 )
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
@@ -227,10 +227,12 @@ class NodeNames:
             if not good.all():
                 if not good.any() and self._named and all(map(self._holds, array.tolist())):
                     return self._found_of(array, argument)
+                first = array[~good][0]
+                way_out = f"; larger ones may be rounded: {_KEEP_INTEGERS}" if first == np.floor(first) else ""
                 raise checks.type_error(
                     argument,
-                    f"must be integer positions or names of nodes, got the float {array[~good][0]} (integral "
-                    "floats are accepted below 2^24); .astype('int64') makes integers of exact ones",
+                    f"must be integer positions or names of nodes, got the float {first} (integral floats are "
+                    f"accepted below 2^24{way_out})",
                 )
             array = array.astype(np.int64)
         bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)

@@ -208,8 +208,8 @@ def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]
     if rounded is not None:
         raise checks.value_error(
             "source",
-            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows of "
-            "an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
+            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows "
+            "of an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
         )
     try:
         positions, nodes = positions_of_names(plain)

@@ -61,14 +61,14 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
             way_out = (
                 "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
             )
+        wrong = low if low < 0 else high
         raise checks.value_error(
-            "mesh",
-            f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}{way_out}",
+            "mesh", f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {wrong}{way_out}"
         )
     if low == 1 and np.unique(faces.corners).size == n_vertices - 1:
         warn(
-            "faces have vertices from 0, and there is none with vertex 0, but all others are used: are they counted "
-            "from 1? Then subtract 1"
+            "faces have vertices from 0, and there is none with vertex 0, but all others are used: are they "
+            "counted from 1? Then subtract 1"
         )
     return Faces(faces.corners.astype(np.int64), faces.starts)
 
@@ -88,8 +88,8 @@ def _rows(given: Any) -> Faces:
     if (corners == np.repeat(first, faces.sizes - 1)).any():
         return Faces(corners, faces.starts - np.arange(len(faces) + 1))
     warn(
-        f"the first entries of the faces, {int(first[0])} and so on, are read as corners, though they are the numbers "
-        "of the others as well, as pyvista and VTK put them in front: if they are that, pass faces[:, 1:]"
+        f"the first entries of the faces, {int(first[0])} and so on, are read as corners, though they are the "
+        "numbers of the others as well, as pyvista and VTK put them in front: if they are that, pass faces[:, 1:]"
     )
     return faces
 
@@ -126,8 +126,8 @@ def _counted(array: np.ndarray) -> Faces:
     if place != array.size:
         raise checks.value_error(
             "mesh",
-            "must have faces of shape (F, k), or in one row the number of corners, three or more, in front of those "
-            f"of each, got {checks.describe(array)} without such a number at {min(place, array.size)}",
+            "must have faces of shape (F, k), or in one row the number of corners, three or more, in front of "
+            f"those of each, got {checks.describe(array)} without such a number at {min(place, array.size)}",
         )
     starts = np.r_[0, np.cumsum(counts)]
     return Faces(np.delete(array, starts[:-1] + np.arange(len(counts))), starts)

@@ -331,3 +331,12 @@ def test_hyperparameters_are_averaged_over_unless_the_mode_is_wanted(grid, signa
     np.testing.assert_array_equal(gp.predict(return_std=True, latent=True), average)
     gp.set_params(hyperparameters="mode").fit(nodes, y, **extra)
     assert not np.array_equal(gp.predict(return_std=True, latent=True), average)
+
+
+def test_poisson_counts_beyond_the_digits_of_the_algebra_are_refused():
+    graph = grf.from_edges(range(9), range(1, 10))
+    counts = np.arange(10) * 10**8
+    model = grf.GraphGPRegressor(graph, kernel="matern", likelihood="poisson", seed=0)
+    np.testing.assert_allclose(model.fit(range(10), counts).predict()[1:], counts[1:], rtol=1e-3)
+    with pytest.raises(ValueError, match=r"`y` must be counts of at most 1e\+09"):
+        model.fit(range(10), counts * 1000)

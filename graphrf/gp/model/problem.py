@@ -27,8 +27,6 @@ from graphrf.kernels.kernel import Kernel
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
-# The precisions of the logarithms of larger counts leave no digits to those of the prior.
-_LARGEST_POISSON = 1e9
 
 
 @dataclass(frozen=True)
@@ -169,10 +167,11 @@ def make_problem(
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
-    if isinstance(likelihood, Poisson) and y.max(initial=0.0) > _LARGEST_POISSON:
+    # The logarithms of larger counts are so precise that no digits are left to the prior.
+    if isinstance(likelihood, Poisson) and y.max(initial=0.0) > 1e9:
         raise checks.value_error(
             "y",
-            f"must be counts of at most {_LARGEST_POISSON:g} with likelihood='poisson', got {y.max():g}: use "
+            f"must be counts of at most 10^9 with likelihood='poisson', got {y.max():g}: use "
             "likelihood='negative_binomial', or 'log_normal' for amounts",
         )
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0

@@ -51,6 +51,7 @@ BESIDE = {
     "binomial": {"trials": "trials"},
     "weibull": {"event": "seen"},
 }
+NAMED = [(likelihood, next(iter(own))) for likelihood, own in BESIDE.items() if own]
 ALL = pytest.mark.parametrize("likelihood", BESIDE)
 
 

@@ -95,7 +95,7 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
     if broken.size:
         warn(
             f"the log density of {broken.size} of {log_density.size} observations given all others is not finite, "
-            f"as that of row {index[broken[0]]!r}: they are impossible under the model, or alone determine a "
+            f"as that of row {index[broken[0]]!s}: they are impossible under the model, or alone determine a "
             "coefficient or level"
         )
     return LeaveOneOut(log_density, pit, float(log_density.sum()), index)

@@ -56,7 +56,7 @@ def test_quantiles_probabilities_and_scores():
     np.testing.assert_allclose(
         new, mean[..., None] + spread[..., None] * [-1.959964, 1.959964], rtol=1e-6, atol=1e-6
     )
-    with pytest.raises(ValueError, match="`quantiles` are returned alone.*those of a new observation"):
+    with pytest.raises(ValueError, match=r"`quantiles` are returned alone.*those of a new observation"):
         gp.predict(quantiles=(0.025, 0.975), return_std=True)
     np.testing.assert_array_equal(gp.probability(above=0.0) > 0.5, mean > 0)
     assert gp.score(FRAME) > 0.95

@@ -16,7 +16,7 @@ from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import Marginals
 
-# The number of observations that are shown; the variance of a row's log density above which WAIC means little
+# The number of observations that are shown; the variance of a row's log density above which WAIC may mislead
 # (Vehtari, Gelman and Gabry 2017).
 _WORST, _UNRELIABLE = 3, 0.4
 # The largest fraction of an observation's precision due to its own site: above it nothing else is known.
@@ -126,7 +126,7 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
     far = int((variances > _UNRELIABLE).sum())
     if far:
         warn(
-            f"WAIC means little here: the log density of {far} of {variances.size} observations has a variance "
+            f"WAIC may mislead here: the log density of {far} of {variances.size} observations has a variance "
             f"above {_UNRELIABLE} over the posterior (up to {variances.max():.2g}); use loo()"
         )
     n_effective = float(variances.sum())

@@ -15,7 +15,8 @@ from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
 
-# Pairs of a node and a level at once; steps by which a bracket is widened and narrowed; and the error of a level, in normal deviates.
+# Pairs of a node and a level at once; steps by which a bracket is widened and narrowed; the error of a level, in
+# normal deviates.
 _PAIRS, _WIDENED, _NARROWED, _ERROR = 3_000, 200, 200, 1e-7
 # Probabilities whose normal deviates are finite.
 _LEAST, _MOST = 1e-300, 1 - 1e-16

@@ -15,8 +15,9 @@ from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
 
-# Nodes at once; steps by which a bracket is widened and narrowed; and the error of a level, in normal deviates.
-_ROWS, _WIDENED, _NARROWED, _ERROR = 1_000, 200, 200, 1e-7
+# Pairs of a node and a level at once; steps by which a bracket is widened and narrowed; the error of a level, in
+# normal deviates.
+_PAIRS, _WIDENED, _NARROWED, _ERROR = 3_000, 200, 200, 1e-7
 # Probabilities whose normal deviates are finite.
 _LEAST, _MOST = 1e-300, 1 - 1e-16
 
@@ -44,7 +45,7 @@ def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> 
     size = mixture.centre.size
     require_quantiles(size, levels.size)
     result = np.empty((size, levels.size))
-    for block in slices(size, _ROWS):
+    for block in slices(size, max(1, _PAIRS // levels.size)):
         result[block] = _searched(mixture.at(np.arange(block.start, block.stop)), levels)
     return result
 

@@ -20,7 +20,7 @@ def progress_bar(
 
     Even a disabled bar of tqdm takes a lock that forked processes share, so none is made unless shown.
     """
-    if not (sys.stderr.isatty() if shown is None else shown):
+    if not (on_terminal() if shown is None else shown):
         return _NoBar()
     from tqdm import tqdm
 
@@ -33,13 +33,18 @@ def progress_bar(
     )
 
 
+def on_terminal() -> bool:
+    """True if standard error is a terminal; programs without a console have none at all."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def write(line: str) -> None:
     """A line on standard error, above a bar if one is shown."""
-    if sys.stderr.isatty():
+    if on_terminal():
         from tqdm import tqdm
 
         tqdm.write(line, file=sys.stderr)
-    else:
+    elif sys.stderr is not None:
         print(line, file=sys.stderr, flush=True)
 
 

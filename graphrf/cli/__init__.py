@@ -12,7 +12,7 @@ from graphrf._base.version import __version__
 from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
 from graphrf.cli.demo import command as demo
 from graphrf.cli.options.commands import Group, add_command
-from graphrf.cli.options.messages import EXIT_CODES, INTERRUPTED
+from graphrf.cli.options.messages import EXIT_CODES, FAILED, INTERRUPTED, forget_output, open_streams, said_by
 
 app: typer.Typer = typer.Typer(
     help="Gaussian processes on graphs, node classification, PageRank and graph random features.",
@@ -56,7 +56,12 @@ add_command(app, bench.bench, bench.EXAMPLES)
 def main() -> None:
     """Entry point of the `graphrf` command."""
     gc.set_threshold(50_000)  # imports make objects that stay: collecting garbage among them takes 5 % of the time
+    open_streams()
     try:
         app()
     except KeyboardInterrupt:  # before or after a command of ours
         sys.exit(INTERRUPTED)
+    except OSError as error:  # of help, which is printed outside of commands
+        typer.echo(f"graphrf: {said_by(error)}", err=True)
+        forget_output()
+        sys.exit(FAILED)

@@ -76,7 +76,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
         raise checks.type_error(
             name,
             f"must hold integer positions or names, got dtype {values.dtype}; "
-            "convert whole numbers with .astype(int)",
+            "convert whole numbers below 2^53 with .astype(int)",
         )
     if values.dtype == np.uint64 and values.max(initial=0) < 2**63:
         return values.astype(np.int64)  # numpy makes floats of both together

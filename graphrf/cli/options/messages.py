@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import typer
@@ -16,11 +17,13 @@ from graphrf._base import progress
 from graphrf._base.memory import MORE_MEMORY
 from graphrf.cli.options.standard_input import forget, named
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE, INTERRUPTED, UNREAD = 1, 2, 130, 141
 EXIT_CODES = (
     "Exit codes: 0 done; 2 the command cannot be carried out as given (options, files, missing extras, too little "
-    "memory), and nothing was written; 130 interrupted; 1 anything else."
+    "memory), and nothing was written; 130 interrupted; 141 nobody reads the output any more; 1 anything else."
 )
+# Full disks, and standard output that was closed.
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 # Phrases of the library's messages, and the same on the command line; longer ones first.
 _PHRASES = {
     MORE_MEMORY: "read it on a machine with more memory",
@@ -68,7 +71,7 @@ class Talking:
     @property
     def progress(self) -> bool:
         """True if progress bars are shown: on a terminal, unless `quiet`."""
-        return not self.quiet and sys.stderr.isatty()
+        return not self.quiet and progress.on_terminal()
 
     def remark(self, text: str) -> None:
         """Write a line on standard error, unless `quiet`."""
@@ -98,15 +101,18 @@ def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
     )
     try:
         yield
-    except BrokenPipeError:
-        _leave_quietly()
+    except BrokenPipeError:  # as `| head` makes it
+        forget_output()
+        raise typer.Exit(UNREAD) from None
     except (ValueError, OSError, ImportError, MemoryError) as error:
         # Without the "[Errno 2] " that Python puts before a message of the library.
-        own = error.strerror if isinstance(error, OSError) and error.filename is None else None
-        text = " ".join((own or str(error)).split()) or type(error).__name__
+        own = said_by(error) if isinstance(error, OSError) and error.filename is None else str(error)
+        text = " ".join(own.split()) or type(error).__name__
         typer.echo(visible(f"graphrf: {in_options(text, names)}"), err=True)
-        spent = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
-        raise typer.Exit(FAILED if spent else USAGE) from None
+        if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
+            raise typer.Exit(USAGE) from None
+        forget_output()
+        raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         typer.echo("graphrf: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -152,10 +158,19 @@ def shortened(text: str) -> str:
     return _LONG_NUMBER.sub(lambda found: brief(float(found[0])), text)
 
 
-def _leave_quietly() -> None:
-    """End as `| head` expects: nothing more is written, not even when Python closes its files."""
-    import os
+def open_streams() -> None:
+    """Give the program the streams that its caller has closed: of these, only writing a result is an error."""
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
 
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    raise typer.Exit(0)
+
+def said_by(error: OSError) -> str:
+    """The text of an error of the system, without its number."""
+    return "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+
+
+def forget_output() -> None:
+    """Write nothing more to standard output that failed, not even when Python closes its files."""
+    with suppress(OSError, ValueError):  # replaced by an object without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphrf.cli.options.nodes import NodeNames
 from graphrf.cli.options.observations import ObservedColumns
 from graphrf.cli.options.table import TIME_TITLES
-from graphrf.cli.options.tables import TextTable, listed, number_in, read_observations
+from graphrf.cli.options.tables import TextTable, listed, number_in, read_observations, way_out_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,7 +138,8 @@ def _target(table: TextTable, node: int, time: int, target: int | None) -> int:
 def _reading(text: str, place: str) -> float:
     value = math.nan if text.lower() in _GAPS else number_in(text)
     if value is None or math.isinf(value):
-        raise ValueError(f"{place}: a reading must be a finite number, or empty, got {text[:60]!r}")
+        way_out = f"; {way_out_of(text)}" if any(sign.isdigit() for sign in text) else ""
+        raise ValueError(f"{place}: a reading must be a finite number, or empty, got {text[:60]!r}{way_out}")
     return value
 
 

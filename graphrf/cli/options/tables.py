@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphrf._base.warn import warn
 from graphrf.cli.options.standard_input import input_file
 from graphrf.cli.options.table import NODE_TITLES, TARGET_TITLES, TIME_TITLES
 
+# Numbers below a million whose points may part thousands.
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 # The text of a cell, and its place in the words of messages.
 Cell = tuple[str, str]
 
@@ -24,6 +27,7 @@ class TextTable:
     titles: list[str] | None
     rows: list[list[str]]
     lines: list[int]
+    mark: str | None = None  # between cells; None for white space
 
     @property
     def width(self) -> int:
@@ -69,11 +73,13 @@ class TextTable:
             value = number_in(text)
             if value is None or not math.isfinite(value):
                 came = "an empty cell" if not text else repr(text[:60])
-                raise ValueError(
-                    f"{place}: the {what} must be a finite number, got {came}; leave the line out if nothing was "
-                    "observed"
-                )
+                raise ValueError(f"{place}: the {what} must be a finite number, got {came}; {way_out_of(text)}")
             values.append(value)
+        if self.mark == ";" and len(values) > 1 and all(map(_THOUSANDS.fullmatch, self.column(number))):
+            warn(
+                f"{self.path}: the {what} is read with decimal points, {self.rows[0][number]} as "
+                f"{values[0]:g}; if its points part thousands, as in many files with semicolons, remove them"
+            )
         return values
 
 
@@ -119,13 +125,14 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
     if not kept:
         raise ValueError(f"{path} has only blank lines and comments; a line for each node is needed")
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
-    rows = _rows(path, kept, None if mark is None and spaces else mark or "\t")
+    mark = None if mark is None and spaces else mark or "\t"
+    rows = _rows(path, kept, mark)
     lines = [number for number, _ in kept]
     if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
-        return TextTable(path, None, rows, lines)
+        return TextTable(path, None, rows, lines, mark)
     if len(rows) == 1:
         raise ValueError(f"{path} has titles but no other line; a line for each node is needed")
-    return TextTable(path, rows[0], rows[1:], lines[1:])
+    return TextTable(path, rows[0], rows[1:], lines[1:], mark)
 
 
 def _rows(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> list[list[str]]:
@@ -175,6 +182,13 @@ def _has_titles(rows: list[list[str]], is_node: Callable[[str], bool] | None) ->
         return False
     repeated = any(cell in column for cell, column in zip(first, columns, strict=False))
     return any(all(map(is_node, column)) for column in columns) and not repeated
+
+
+def way_out_of(cell: str) -> str:
+    """Advice on a cell that should hold a number."""
+    if any(sign.isdigit() for sign in cell):
+        return "write numbers with a decimal point, without units and without marks between thousands"
+    return "leave the line out if nothing was observed"
 
 
 def number_in(cell: str) -> float | None:

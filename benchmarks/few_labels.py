@@ -6,8 +6,8 @@
 Graphs of 600 nodes: stochastic block models (mean degrees 6 within and 3 without a block; unbalanced blocks have
 shares proportional to 1, 2, 4, ...) and grids with labels drawn from the softmax of smooth fields; and, with the
 folder of data, polbooks and football. For `GraphGPClassifier`, label spreading (alpha .9) and logistic regression
-on 20 eigenvectors of the normalized Laplacian: log loss, expected calibration error (10 bins), share right and mean
-confidence at all other nodes of the classes that have a label, over all draws.
+on 20 eigenvectors of the normalized Laplacian: log loss, expected calibration error (10 bins), share right and
+mean confidence at all other nodes of the classes that have a label, over all draws.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="data whose name begins so")
     options = parser.parse_args()
     print(header("scipy", "scikit-learn"))
-    print(f"{'log loss, calibration error, right, confidence':<24} {'GraphGPClassifier':<23} {'spreading':<23} logistic")
+    print(f"{'log loss, error, right, confidence':<34} {'GraphGPClassifier':<23} {'spreading':<23} logistic")
     real = ["polbooks", "football"] if os.environ.get("GRAPHRF_DATA_DIR") else []
     for name in ["blocks 3", "blocks 5", "unbalanced 3", "unbalanced 5", "fields 3", "fields 5", *real]:
         for n in [n for n in options.labels if name.startswith(options.only) and (n < 100 or name not in real)]:
@@ -55,14 +55,19 @@ def main() -> None:
                     method.append((own, probabilities[rest]))
             low, middle, high = np.quantile(scales, [0.25, 0.5, 0.75])
             shown = [summary(each) for each in answers]
-            print(f"{name:<14}{n:4d} labels   {'   '.join(shown)}  scale {low:.2g} {middle:.2g} {high:.2g}", flush=True)
+            print(
+                f"{name:<14}{n:4d} labels          {'   '.join(shown)}  scale {low:.2g} {middle:.2g} {high:.2g}",
+                flush=True,
+            )
 
 
 def drawn(name: str, rng: np.random.Generator) -> tuple[grf.Graph, np.ndarray]:
     """A graph and the classes of its nodes."""
     if name in ("polbooks", "football"):
         data = grf.datasets.load(name)
-        return data.graph, np.asarray(data.targets)[:, 0] if np.ndim(data.targets) == 2 else np.asarray(data.targets)
+        return data.graph, np.asarray(data.targets)[:, 0] if np.ndim(data.targets) == 2 else np.asarray(
+            data.targets
+        )
     kind, n_classes = name.split()[0], int(name.split()[1])
     if kind == "fields":
         graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(24, 25)))

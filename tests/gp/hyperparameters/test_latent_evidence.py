@@ -103,7 +103,7 @@ def test_classes_by_a_covariance_that_vanishes_are_impossible(normalize):
         return np.zeros((4, 4)), [np.zeros((4, 4))] * len(names)
 
     labels = Labels.of(np.arange(4), np.array([0, 1, 0, 1]), 2)
-    evidence = ClassEvidence(vanishing, labels, normalize, lambda: steps.append(1))
+    evidence = ClassEvidence(vanishing, labels, normalize, True, lambda: steps.append(1))
     value, slopes = evidence.gradient(Model(KERNEL, 3.0, None), ("lengthscale",))
     assert steps == [1]
     assert np.isfinite(value) != normalize  # a prior without variance is one, and has no correlation

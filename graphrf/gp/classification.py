@@ -307,7 +307,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if scale is None:
             n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = evidence.points(axis.at(found.model.kernel), space) if averages else []
+        points = evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
         kernels = [found.model.kernel, *(point.kernel for point in points)]
         for each in kernels:
             grams.check(each)

@@ -23,12 +23,12 @@ CONSTANT = 4.0
 # The unit of latent functions: a deviation between that of labels which are nearly equally probable everywhere and
 # that of nearly certain ones. The prior is chosen by `benchmarks/few_labels.py`.
 UNIT = 10**0.5
-PRIOR = HyperparameterPrior(output_scale=(1.0, 5.0))
-# Labelled nodes of the grid's evidence, and its variances, in medians of the prior.
+PRIOR = HyperparameterPrior(output_scale=(3.0, 5.0))
+# Variances of the grid; and labelled nodes above which it is computed near the mode only.
+_SCALES = np.geomspace(0.05, 180, 9) * UNIT**2
 _BLOCK = 100
-_SCALES = np.geomspace(1 / 60, 60, 9)
 # The share of a kernel's variance that is added to its variance between nodes, which rounding hides below it.
-_HIDDEN = 1e-6
+_HIDDEN = 1e-4
 
 
 @dataclass
@@ -49,8 +49,9 @@ class ClassEvidence:
     _last: np.ndarray | None = field(default=None, init=False)
 
     def amplitude(self, model: Model) -> float:
-        matrix, _ = self.gram(model.kernel, ())
-        return model.output_scale / self._prepared(matrix, [])[1]
+        if not self.trained:
+            return model.output_scale
+        return model.output_scale / self._prepared(self.gram(model.kernel, ())[0], [])[1]
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         if self.step is not None:
@@ -70,29 +71,41 @@ class ClassEvidence:
         """The evidence of the classes' constants alone, without the graph."""
         return evidence(np.full(2 * self.labels.nodes.shape, CONSTANT), self.labels.counts).value
 
-    def points(self, axis: KernelAxis, space: LatentSpace) -> list[Hyperparameters]:
-        """About eight points of the tempered posterior, on a grid of lengthscale (or share) and output scale."""
-        scales = _SCALES * space.unit**2 if self.trained else np.array([space.output_scale])
-        n = self.labels.nodes.size
-        places = np.unique(np.linspace(0, n - 1, min(n, _BLOCK)).astype(int))
-        counts, among = self.labels.counts[places], np.ix_(places, places)
-        kernels, start = axis.kernels, None
+    def points(self, axis: KernelAxis, space: LatentSpace, mode: Model) -> list[Hyperparameters]:
+        """About eight points of the tempered posterior, on a grid of lengthscale (or share) and output scale.
+
+        None if it vanishes on the grid.
+        """
+        scales = _SCALES if self.trained else np.array([mode.output_scale])
+        kernels, n = axis.kernels, self.labels.nodes.size
+        near = np.ones((len(kernels), scales.size), dtype=bool)
+        if n > _BLOCK:
+            values = [kernel.hyperparameters.get(axis.name, 0.0) for kernel in kernels]
+            at = np.searchsorted(values, mode.kernel.hyperparameters.get(axis.name, 0.0))
+            there = np.abs(np.log(scales / mode.output_scale)) < 2.5
+            near = (np.abs(np.arange(len(kernels)) - at) <= 3)[:, None] & there
         log = np.full((len(kernels), scales.size), -np.inf)
         amplitudes = np.ones(log.shape)
         for k, matrix in enumerate(self.gram.many(kernels)):
-            for j, scale in enumerate(scales):
+            start = None
+            for j in np.flatnonzero(near[k]):
+                scale = float(scales[j])
                 if self.step is not None:
                     self.step()
                 try:
-                    own, divisor, _ = self._prepared(matrix[among], [])
-                    found = evidence(scale * own + CONSTANT, counts, start=start)
+                    own, divisor, _ = self._prepared(matrix, [])
+                    found = evidence(scale * own + CONSTANT, self.labels.counts, start=start)
                 except np.linalg.LinAlgError:
                     continue
-                start, log[k, j], amplitudes[k, j] = found.mode.weights, found.value, scale / divisor
-        log *= min(1.0, INFORMATION / places.size)
+                amplitudes[k, j] = scale / divisor
+                if found.mode.converged and np.isfinite(found.value):
+                    start, log[k, j] = found.mode.weights, found.value
+        log *= min(1.0, INFORMATION / n)
         log += axis.log_prior(space.prior)[:, None]
         if self.trained:
             log += space.prior.log_density("output_scale", np.log(scales), space.unit**2)[0]
+        if not np.isfinite(log).any():
+            return []
         order = np.arange(log.size).reshape(log.shape).T.ravel()  # by scale
         chosen, repeats = systematic(log.ravel(), order, POINTS)
         return [

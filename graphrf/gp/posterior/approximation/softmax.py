@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import logsumexp, softmax
 
 from graphrf.operators.solvers import ConjugateGradients
 
@@ -56,9 +55,12 @@ def find_mode(
     totals = counts.sum(axis=1, keepdims=True)
 
     def at(weights: np.ndarray, image: np.ndarray) -> _State:
-        likelihood = float((counts * image).sum() - (totals[:, 0] * logsumexp(image, axis=1)).sum())
-        pi = softmax(image, axis=1)
-        value = likelihood - 0.5 * float(np.vdot(weights, image))
+        top = image.max(axis=1, keepdims=True)
+        pi = np.exp(image - top)
+        norm = pi.sum(axis=1, keepdims=True)
+        pi /= norm
+        value = float((counts * image).sum() - (totals * (top + np.log(norm))).sum())
+        value -= 0.5 * float(np.vdot(weights, image))
         return _State(weights, image, value, counts - totals * pi - weights, pi)
 
     def size(state: _State) -> tuple[float, np.ndarray]:

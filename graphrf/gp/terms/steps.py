@@ -233,7 +233,7 @@ class StepAxis(LevelAxis):
             span = self._at.step * float(self._at.places[-1])
             law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
             if "lengthscale" in prior:
-                law = checked_prior("lengthscale", "positive", prior["lengthscale"])  # type: ignore[assignment]
+                law = checked_prior("lengthscale", "positive", prior["lengthscale"])
             shortest = self._at.step * float(np.diff(self._at.places).min())
             longest = min(100 * span, _LONGEST * shortest) if term.nu > 1 else 100 * span
             low, start = 0.1 * self._at.step, min(0.1 * span, 0.5 * longest)

@@ -120,7 +120,7 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
     variance = {"likelihood": repr(gp.likelihood_)} if counts else {"noise": float(gp.noise_)}
     coefficients = {
         f"coefficient of {name}": float(value)
-        for name, value in zip(gp.coefficients_.names, gp.coefficients_.mean, strict=True)
+        for name, value in zip(gp._coefficients.names, gp._coefficients.mean, strict=True)
         if name != "constant"
     }
     return {
@@ -153,7 +153,7 @@ def _check_samples(samples: int | None, seed: int | None) -> None:
 def _chosen(gp: GraphGPRegressor, names: NodeNames, nodes: str | None, covariates: str | None) -> tuple[Any, Any]:
     """The nodes to predict at, None for all, and their covariates, None for those of `fit`."""
     if covariates is not None:
-        titles = [name for name in gp.coefficients_.names if name != "constant"]
+        titles = [name for name in gp._coefficients.names if name != "constant"]
         return read_covariates(covariates, titles, names)
     return None if nodes is None else names.chosen(nodes, "--nodes"), None
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
-    from graphrf.gp.model.mean_function import Coefficients as Coefficients
     from graphrf.gp.model.numerics import Numerics as Numerics
     from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
@@ -69,7 +68,6 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "terms.steps": "Steps",
         "time.regression": "GraphTimeGPRegressor",
         "model.hyperparameters": "ComparedKernel",
-        "model.mean_function": "Coefficients",
         "model.numerics": "Numerics",
         "model.prior": "HyperparameterPrior PenalisedMixing",
     },

@@ -18,7 +18,7 @@ from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights, forget, without_alpha, without_offset
 from graphrf.gp.model.hyperparameters import Explored
-from graphrf.gp.model.mean_function import Coefficients, MeanFunction
+from graphrf.gp.model.mean_function import Coefficients, MeanFunction, WithCoefficients
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -41,7 +41,7 @@ from graphrf.operators.series.walk_operator import kept_matrices
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
 
-class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
+class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePredictor):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K), \quad
@@ -274,7 +274,7 @@ class GraphGPRegressor(SavedRegressor, RegressorMixin, NodePredictor):
         self.mean_variance_ = given.mean_variance
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
-        self.coefficients_ = Coefficients.of(
+        self._coefficients = Coefficients.of(
             mean, posterior.coefficients, posterior.coefficients_covariance, given.offset, given.single
         )
         self.candidates_ = list(given.candidates)

@@ -25,7 +25,7 @@ from graphrf.graph.edges import (
     positions_of_ends,
 )
 from graphrf.graph.geometry import meshes
-from graphrf.graph.geometry.faces import Faces, face_pairs, side_pairs
+from graphrf.graph.geometry.faces import Faces, face_pairs, n_crowded_sides, side_pairs
 from graphrf.graph.graph import Graph
 
 WEIGHT_KINDS = ("similarity", "distance")
@@ -282,7 +282,8 @@ def from_mesh(
     Parameters
     ----------
     mesh : path, trimesh.Trimesh, or pair (vertices (V, 3), faces)
-        Faces are an array (F, 3), or (F, k) for polygons of k corners, or a list of corners for each face. Files:
+        Faces are an array (F, 3), or (F, k) for polygons of k corners, or a list of corners for each face; the
+        number of corners may stand before those of each, also in one row, as in pyvista's `mesh.faces`. Files:
         `.stl`, `.ply`, `.off`, `.obj`, also with `.gz`; STL and PLY need trimesh.
     on : "faces" or "vertices"
         Faces are joined where they share a side (a side of three or more faces joins none, as in trimesh);
@@ -322,11 +323,14 @@ def from_mesh(
     -----
     UserWarning
         If more than 1 % of 100 or more faces (or vertices), or most of fewer, have no neighbour; if a Trimesh
-        seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart; if faces repeat.
+        seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart; if faces repeat;
+        if many sides belong to three or more faces; if all vertices but 0 are used, or faces may begin with numbers
+        of corners.
 
     Notes
     -----
-    Faces that repeat or have no area are legal; those that repeat have no neighbours. Values at all vertices are
+    Faces that repeat or have no area are legal; those that repeat have no neighbours, and those with fewer than
+    three distinct corners neither. Values at all vertices are
     taken to nodes by `values[list(graph.nodes)]`, and predictions at nodes to all vertices by the nearest node:
     `scipy.spatial.cKDTree(vertices[list(graph.nodes)]).query(vertices)[1]`. Vertices of STL files have no numbers:
     pass their arrays. Cost: O(F log F).
@@ -354,7 +358,7 @@ def from_mesh(
             vertices, faces = meshes.mesh_arrays(mesh, memory_limit)
     else:
         vertices, faces = meshes.mesh_arrays(mesh)
-    places, remarks = np.arange(len(vertices)), []
+    places, remarks, n_repeated = np.arange(len(vertices)), [], 0
     # Weights depend on the shape alone: by this factor, which is exact, no square over- or underflows.
     exponent = _exponent(vertices)
     vertices = np.ldexp(vertices, -exponent)
@@ -363,7 +367,8 @@ def from_mesh(
         vertices, remarks = vertices[places], [remark]
     if on == "faces":
         pairs, points, names = face_pairs(faces), faces.centres(vertices), None
-        remarks.append(notices.of_repeated_faces(faces.n_repeated()))
+        n_repeated = faces.n_repeated()
+        remarks.append(notices.of_repeated_faces(n_repeated))
     else:
         pairs, points, names = side_pairs(faces), vertices, places.tolist()
     values = None
@@ -375,6 +380,8 @@ def from_mesh(
         values = meshes.cotangent_weights(vertices, triangles, pairs)
     adjacency = merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
     graph = Graph(adjacency, nodes=names)
+    if not n_repeated:
+        remarks.append(notices.of_crowded_sides(*n_crowded_sides(faces), on))
     way_out = (
         "pass tolerance=, the distance of vertices that should be one, if the mesh has gaps"
         if weld

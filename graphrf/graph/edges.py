@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 
+# The lengths of the two directions of a street agree to this, which leaves room for rounding to decimetres.
+SAME_LENGTH = 1e-3
+
 
 class Weights(NamedTuple):
     """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
@@ -66,7 +69,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
             raise checks.type_error(name, f"must hold integer positions or names, got {checks.describe(odd[0])}")
         if not all(isinstance(value, int | np.integer) for value in values):
             return values
-        values = np.array(values) if values else np.zeros(0, dtype=np.int64)
+        values = np.array(values, dtype=np.uint64 if max(values, default=0) >= 2**63 else np.int64)
     if values.ndim != 1:
         raise checks.value_error(name, f"must have shape (E,), got {values.shape}")
     if values.dtype.kind in "fbc":
@@ -75,6 +78,8 @@ def ends_of_edges(name: str, values: Any) -> Any:
             f"must hold integer positions or names, got dtype {values.dtype}; "
             "convert whole numbers with .astype(int)",
         )
+    if values.dtype == np.uint64 and values.max(initial=0) < 2**63:
+        return values.astype(np.int64)  # numpy makes floats of both together
     return values if values.dtype.kind in "iu" else values.tolist()
 
 
@@ -159,6 +164,26 @@ def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[
     return values
 
 
+def _first_directions(
+    n_nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray, loops_twice: bool
+) -> np.ndarray | slice:
+    """The edges without the second of two loops of one node and weight, where loops are listed twice."""
+    loops = np.flatnonzero(src == dst)
+    loops = loops[np.lexsort((weight[loops], src[loops]))]
+    node, value = src[loops], weight[loops]
+    near = (node[1:] == node[:-1]) & (value[1:] - value[:-1] <= SAME_LENGTH * value[1:])
+    place = np.arange(loops.size)
+    begins = np.where(np.r_[False, near][: loops.size], 0, place)
+    second = loops[(place - np.maximum.accumulate(begins)) % 2 == 1]  # of a run of equal ones
+    if not second.size:
+        return slice(None)
+    apart = src != dst
+    one, two = src[apart].astype(np.int64), dst[apart].astype(np.int64)
+    if not (loops_twice or np.isin(one * n_nodes + two, two * n_nodes + one).any()):
+        return slice(None)
+    return np.delete(np.arange(src.size), second)
+
+
 def merged_adjacency(
     n_nodes: int,
     src: np.ndarray,
@@ -166,8 +191,15 @@ def merged_adjacency(
     weight: np.ndarray | None,
     weight_is: str,
     directed: bool,
+    loops_twice: bool | None = None,
 ) -> sp.csr_array:
-    """The adjacency matrix of a list of edges, by the rules in the notes of `load_graph`."""
+    """The adjacency matrix of a list of edges, by the rules in the notes of `load_graph`.
+
+    `loops_twice` says whether loops are listed once in each direction; by default they are if some edges are.
+    """
+    if weight is not None and not directed and loops_twice is not False:
+        first = _first_directions(n_nodes, src, dst, weight, bool(loops_twice))
+        src, dst, weight = src[first], dst[first], weight[first]
     require_memory(
         32.0 * n_nodes + 24.0 * len(src),
         f"a graph of {n_nodes} nodes",

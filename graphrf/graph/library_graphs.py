@@ -13,7 +13,13 @@ from graphrf.graph import notices
 from graphrf.graph.builders import _exponent, from_edges
 from graphrf.graph.edges import Weights, checked_weights, host_array, merged_adjacency
 from graphrf.graph.graph import Graph
-from graphrf.graph.other_graphs import Attributes, OtherGraph, lengths_in_degrees, numbers_of_edges
+from graphrf.graph.other_graphs import (
+    Attributes,
+    OtherGraph,
+    lengths_in_degrees,
+    numbered_streets,
+    numbers_of_edges,
+)
 
 _LOST_DIRECTIONS = (
     "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
@@ -44,7 +50,10 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
         arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
         remarks += _of_parallel_roads(arcs, len(pairs), weights, directed is None and graph.is_directed())
     notices.warn_together(remarks)
-    adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep)
+    if graph.is_directed() and not keep and values is not None and (src == dst).any():
+        first = (src != dst) | ~np.array(numbered_streets(graph, values.tolist())[1])
+        src, dst, values = src[first], dst[first], values[first]
+    adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep, loops_twice=False)
     return Graph(adjacency, nodes=nodes, directed=keep)
 
 
@@ -70,7 +79,7 @@ def from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Gr
     if values is not None:
         values = checked_weights(values, len(graph.src), weights.kind, lambda edge: f"edge {edge}")
     adjacency = merged_adjacency(
-        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed
+        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed, graph.directed
     )
     remarks = notices.of_weights(weights.name, graph.attributes, weights)
     if weights.given is None:

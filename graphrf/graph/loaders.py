@@ -137,7 +137,9 @@ def load_graph(
     -----
     **Parallel edges.** Similarities and the conductances 1/d of distances add over parallel edges of one
     direction. An undirected graph takes, for every pair of nodes, the direction with the larger sum, so a road
-    that is listed once in each direction counts once; parallel edges of an undirected `MultiGraph` all add.
+    that is listed once in each direction counts once; parallel edges of an undirected `MultiGraph` all add. In a
+    directed source, and in a list with edges in both directions, two loops of a node and of one weight (to 0.1 %)
+    are the two directions of one, unless OSMnx's attributes say that they are two one-way roads or ways.
     Without weights they count once, where `networkx.pagerank` counts each.
 
     **Values on edges.** With on="edges", nodes are named as the source names its edges, and in its order: (u, v,

@@ -18,6 +18,8 @@ _MOST_COMPARED = 10_000
 _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
+# Python's floats are exact integers below this.
+_EXACT = 2.0**53
 
 
 class NodeNames:
@@ -66,7 +68,7 @@ class NodeNames:
         if isinstance(names, set | frozenset | dict | Iterator):
             names = list(names)  # whose order is that of the result
         content = _numbers_or_names(argument, names, tuples=True)
-        return self.known(self._found(content if isinstance(content, list) else content.tolist(), argument))
+        return self.known(self._found_of(content, argument))
 
     def is_one(self, nodes: Any) -> bool:
         """True for one node rather than a list of nodes; a tuple is one if it is a name."""
@@ -101,9 +103,25 @@ class NodeNames:
         except TypeError:  # not hashable
             return False
 
-    def _found(self, names: Sequence[Any], argument: str) -> np.ndarray:
-        """Positions of `names`, shape (n,), int64."""
+    def _found_of(self, content: np.ndarray | list[Any], argument: str) -> np.ndarray:
+        """Positions of names that an array or a list holds."""
+        if isinstance(content, list):
+            return self._found(content, argument)
+        low = exact_below(content.dtype) if content.dtype.kind == "f" else _EXACT
+        return self._found(content.tolist(), argument, low)
+
+    def _found(self, names: Sequence[Any], argument: str, exact: float = _EXACT) -> np.ndarray:
+        """Positions of `names`, shape (n,), int64; floats that may be rounded integers are refused."""
         table = self._table
+        if self.has_integers:
+            rounded = next((name for name in names if is_rounded(name, exact) and name in table), None)
+            if rounded is not None and is_integer(self._nodes[table[rounded]]):
+                raise checks.type_error(
+                    argument,
+                    f"must be integers or other exact names of nodes, got the float {rounded:.0f}, which may be "
+                    "rounded: keep identifiers in a column or array of integers (of dtype Int64 in pandas, where "
+                    "some are missing), or as text in the graph and here",
+                )
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
         except KeyError:
@@ -208,11 +226,11 @@ class NodeNames:
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
             if not good.all():
                 if not good.any() and self._named and all(map(self._holds, array.tolist())):
-                    return self._found(array.tolist(), argument)
+                    return self._found_of(array, argument)
                 raise checks.type_error(
                     argument,
                     f"must be integer positions or names of nodes, got the float {array[~good][0]} (integral "
-                    "floats are accepted below 2^24)",
+                    "floats are accepted below 2^24); .astype('int64') makes integers of exact ones",
                 )
             array = array.astype(np.int64)
         bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)
@@ -347,6 +365,16 @@ def is_integer(node: Any) -> bool:
 def are_integers(kind: type) -> bool:
     """True for types of integers other than booleans."""
     return issubclass(kind, numbers.Integral) and not issubclass(kind, bool)
+
+
+def exact_below(dtype: Any) -> float:
+    """The size below which floats of this type hold every integer."""
+    return 2.0 ** (np.finfo(dtype).nmant + 1)
+
+
+def is_rounded(node: Any, exact: float = _EXACT) -> bool:
+    """True for a float that may be a rounded integer."""
+    return isinstance(node, float) and abs(node) >= exact
 
 
 def is_missing(node: Any) -> bool:

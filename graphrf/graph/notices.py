@@ -109,6 +109,17 @@ def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5
     )
 
 
+def of_crowded_sides(n_crowded: int, n_sides: int, on: str) -> str:
+    """Warning about a mesh of which many sides belong to three faces or more."""
+    if n_crowded <= (0.01 if on == "faces" else 0.5) * n_sides:
+        return ""
+    return (
+        f"{n_crowded:,} of the {n_sides:,} sides belong to three faces or more{', and join none' * (on == 'faces')}: "
+        "are the faces tetrahedra, which are read as quadrilaterals, or surfaces with walls between them? Pass the "
+        "triangles of the outer surface"
+    )
+
+
 def of_repeated_faces(n_repeated: int) -> str:
     """Warning about faces of a mesh that are there more than once."""
     if not n_repeated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed, short
-from graphrf.graph.edges import host_array
+from graphrf.graph.edges import SAME_LENGTH, host_array
 from graphrf.graph.notices import look_like_degrees
 
 
@@ -155,33 +156,61 @@ class Streets(NamedTuple):
     src: np.ndarray
     dst: np.ndarray
     length: np.ndarray
-    names: dict[tuple[int, int, Hashable], int]  # (position, position, key) -> edge
+    names: dict[tuple[int, int, Hashable], int]  # (position, position, key) -> edge, or ~edge for a loop backwards
     remark: str
 
 
 def streets_of(graph: Any, attribute: str) -> Streets:
-    """The streets of a networkx graph; of a directed one, an edge and its reverse of the same length are one."""
+    """The streets of a networkx graph, of which the two directions are one edge."""
     names = [(*name, 0)[:3] for name in graph.edges]
     numbers = numbers_of_edges(graph, attribute, "length")
     nodes = [node for node, degree in graph.degree() if degree]
     positions = {node: position for position, node in enumerate(nodes)}
-    ends: list[tuple[int, int]] = []
-    lengths: list[float] = []
-    found: dict[tuple[int, int, Hashable], int] = {}
-    alone: dict[tuple[int, int], list[int]] = {}  # streets of which one direction is known
-    for (first, last, key), length in zip(names, numbers, strict=True):
-        u, v = positions[first], positions[last]
-        others = alone.get((v, u), []) if graph.is_directed() and u != v else []
-        street = next((other for other in others if math.isclose(lengths[other], length, rel_tol=1e-6)), len(ends))
-        if street < len(ends):
-            others.remove(street)
+    streets, again = numbered_streets(graph, numbers)
+    ends = np.array([(positions[u], positions[v]) for u, v, _ in names], dtype=np.int64).reshape(-1, 2)
+    found = {
+        (u, v, key): ~street if u == v and second else street
+        for (u, v), (_, _, key), street, second in zip(ends.tolist(), names, streets, again, strict=True)
+    }
+    first = ~np.array(again, dtype=bool)
+    src, dst = ends[first].T
+    return Streets(nodes, src, dst, np.array(numbers)[first], found, lengths_in_degrees(graph, attribute, numbers))
+
+
+def numbered_streets(graph: Any, numbers: Sequence[float]) -> tuple[list[int], list[bool]]:
+    """The street of each edge of a networkx graph with these lengths, and True for its second direction.
+
+    In a directed graph an edge and the one of nearly its length the other way, which for a loop leads to the same
+    node, are a street, unless the attributes of OSMnx say that they are two roads.
+    """
+    streets: list[int] = []
+    again: list[bool] = []
+    count = 0
+    alone: dict[tuple[Hashable, Hashable], list[tuple[int, float, Mapping[str, Any]]]] = {}
+    for (u, v, data), length in zip(graph.edges(data=True), numbers, strict=True):
+        others = alone.get((v, u), []) if graph.is_directed() else []
+        near = [
+            place
+            for place, (_, other, held) in enumerate(others)
+            if math.isclose(other, length, rel_tol=SAME_LENGTH) and not _are_two_roads(held, data)
+        ]
+        if near:
+            nearest = min(near, key=lambda place: abs(others[place][1] - length))
+            streets.append(others.pop(nearest)[0])
         else:
-            ends.append((u, v))
-            lengths.append(length)
-            alone.setdefault((u, v), []).append(street)
-        found[u, v, key] = street
-    src, dst = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-    return Streets(nodes, src, dst, np.array(lengths), found, lengths_in_degrees(graph, attribute, numbers))
+            streets.append(count)
+            count += 1
+            alone.setdefault((u, v), []).append((streets[-1], length, data))
+        again.append(bool(near))
+    return streets, again
+
+
+def _are_two_roads(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True if edges there and back are both one-way, or parts of other ways of OpenStreetMap."""
+    if all(str(data.get("oneway")).lower() in ("true", "yes", "1") for data in (one, other)):
+        return True
+    ways = [set(re.findall(r"\d+", str(data["osmid"]))) for data in (one, other) if "osmid" in data]
+    return len(ways) == 2 and ways[0] != ways[1]
 
 
 def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> str:

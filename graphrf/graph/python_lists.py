@@ -13,7 +13,7 @@ from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import positions_of_names, refuse_values
 from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.files.text_files import EdgeList
-from graphrf.graph.names import are_integers, is_missing
+from graphrf.graph.names import are_integers, is_missing, is_rounded
 
 # The name by which numbers beside neighbours are asked for.
 _WEIGHT = "weight"
@@ -204,6 +204,13 @@ def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]
     missing = next((place for place, name in enumerate(plain) if is_missing(name)), None)
     if missing is not None:
         raise checks.value_error("source", f"must name all nodes, got {plain[missing]!r} among {what} edges")
+    rounded = next((name for name in plain if is_rounded(name)), None)
+    if rounded is not None:
+        raise checks.value_error(
+            "source",
+            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows of "
+            "an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
+        )
     try:
         positions, nodes = positions_of_names(plain)
     except TypeError as error:

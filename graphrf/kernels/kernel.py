@@ -83,6 +83,9 @@ class Kernel:
     def __post_init__(self) -> None:
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # kernels are not changed, and terms with one kernel object share its hyperparameters
+
     # -- what a kernel may supply, called with checked arguments ---------------------------------
 
     @property

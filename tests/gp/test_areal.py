@@ -60,8 +60,8 @@ def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, ka
     np.testing.assert_allclose(found, H @ beta + gain @ (y - Hu @ beta), atol=1e-8)
     np.testing.assert_allclose(covariance, expected, atol=1e-8)
     np.testing.assert_allclose(gp.predict(return_std=True)[1], np.sqrt(np.diag(expected)), atol=1e-8)
-    np.testing.assert_allclose(gp.coefficients_.mean, beta, atol=1e-8)
-    np.testing.assert_allclose(gp.coefficients_.std, np.sqrt(np.diag(M)), atol=1e-8)
+    np.testing.assert_allclose(gp.coefficients_["mean"].to_numpy(), beta, atol=1e-8)
+    np.testing.assert_allclose(gp.coefficients_["sd"].to_numpy(), np.sqrt(np.diag(M)), atol=1e-8)
     r = y - Hu @ beta
     value = -0.5 * (r @ np.linalg.solve(A, r) + np.linalg.slogdet(2 * np.pi * A)[1])
     assert gp.log_marginal_likelihood_ == pytest.approx(value, abs=1e-8)
@@ -184,7 +184,7 @@ def test_many_observations_train_by_the_exact_likelihood(districts):
     gp = grf.GraphGPRegressor(graph, **settings).set_params(numerics__max_train=60)
     gp.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
     assert gp.converged_
-    assert abs(gp.coefficients_.mean[1] - 0.5) < 4 * gp.coefficients_.std[1]
+    assert abs(gp.coefficients_["mean"].iloc[1] - 0.5) < 4 * gp.coefficients_["sd"].iloc[1]
     whole = grf.GraphGPRegressor(graph, **settings)
     whole.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
     assert gp.kernel_.mixing == pytest.approx(whole.kernel_.mixing, abs=0.02)  # one posterior, two ways to it

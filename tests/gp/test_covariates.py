@@ -40,9 +40,11 @@ def test_they_are_the_covariates_of_the_mean(options, grid, data):
     options = {"kernel": SMOOTH, "seed": 0} | options
     whole = grf.GraphGPRegressor(grid, mean=x, **options).fit(nodes, y)
     gp = grf.GraphGPRegressor(grid, **options).fit(nodes, y, x=x.iloc[nodes])
-    assert gp.coefficients_.names == ("constant", "income", "age")
-    assert whole.coefficients_.names == gp.coefficients_.names
-    np.testing.assert_allclose(gp.coefficients_.mean, whole.coefficients_.mean, rtol=1e-9)
+    assert gp.coefficients_.index.tolist() == ["constant", "income", "age"]
+    assert whole.coefficients_.index.tolist() == gp.coefficients_.index.tolist()
+    np.testing.assert_allclose(
+        gp.coefficients_["mean"].to_numpy(), whole.coefficients_["mean"].to_numpy(), rtol=1e-9
+    )
     np.testing.assert_allclose(gp.predict(nodes), whole.predict(nodes), rtol=1e-9)
     for found, expected in zip(gp.predict(x=x, return_std=True), whole.predict(return_std=True), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -61,7 +63,9 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
     gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(nodes, f[nodes], x=x.iloc[nodes])
     richer = x.iloc[nodes].assign(income=x["income"].iloc[nodes] + 10)
-    np.testing.assert_allclose(gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_.mean[1])
+    np.testing.assert_allclose(
+        gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_["mean"].iloc[1]
+    )
     np.testing.assert_allclose(gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes))  # it forgets them
 
 
@@ -70,7 +74,7 @@ def test_repeats_of_a_node_share_them(grid, data):
     twice = np.concatenate([nodes, nodes])
     gp = grf.GraphGPRegressor(grid, **KNOWN)
     gp.fit(twice, f[twice] + 0.1 * np.repeat([1, -1], 60), x=x.to_numpy()[twice, 0])
-    assert gp.coefficients_.names == ("constant", "x0")
+    assert gp.coefficients_.index.tolist() == ["constant", "x0"]
     unlike = x.to_numpy()[twice, 0]
     unlike[-1] += 1
     with pytest.raises(ValueError, match="the same for all observations of a node"):
@@ -121,24 +125,28 @@ def test_files_keep_them(grid, data, tmp_path):
         loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
         np.testing.assert_array_equal(loaded.predict(x=x), gp.predict(x=x))
         np.testing.assert_array_equal(loaded.predict(nodes), gp.predict(nodes))
-        assert loaded.coefficients_.names == gp.coefficients_.names
+        assert loaded.coefficients_.index.tolist() == gp.coefficients_.index.tolist()
         with pytest.raises(ValueError, match="`x` must be given"):
             loaded.predict()
     gp = grf.GraphGPRegressor(grid, mean=x, **KNOWN).fit(nodes, f[nodes])
     gp.save(tmp_path / "gp.npz")
-    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.names == ("constant", "income", "age")
+    assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").coefficients_.index.tolist() == [
+        "constant",
+        "income",
+        "age",
+    ]
 
 
-def test_coefficients_are_printed_as_a_table(grid, data):
+def test_coefficients_are_a_data_frame(grid, data):
     x, f, _, nodes = data
     gp = grf.GraphGPRegressor(grid, **KNOWN).fit(nodes, f[nodes], x=x.iloc[nodes])
-    lines = str(gp.coefficients_).splitlines()
-    assert lines[0].split() == ["mean", "std", "2.5", "%", "97.5", "%"]
-    assert [line.split()[0] for line in lines[1:]] == ["constant", "income", "age"]
-    mean, std, low, _ = map(float, lines[2].split()[1:])
-    assert low == pytest.approx(mean - 1.96 * std, rel=1e-2)
+    table = gp.coefficients_
+    assert table.columns.tolist() == ["mean", "sd", "0.025", "0.5", "0.975"]
+    assert table.index.tolist() == ["constant", "income", "age"]
+    np.testing.assert_allclose(table["0.025"], table["mean"] - 1.96 * table["sd"], rtol=1e-3)
     both = np.column_stack([f, -f])[nodes]
-    assert len(str(gp.fit(nodes, both, x=x.iloc[nodes]).coefficients_).splitlines()) == 7
+    pairs = gp.fit(nodes, both, x=x.iloc[nodes]).coefficients_
+    np.testing.assert_allclose(pairs[("mean", 1)], -pairs[("mean", 0)], rtol=1e-6)
 
 
 def test_bad_covariates_are_refused(grid, data):

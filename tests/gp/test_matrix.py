@@ -190,7 +190,7 @@ def test_covariates_are_aligned_in_fit_and_predict(name):
     x = pandas.DataFrame({"level": np.cos(np.arange(N)), "slope": np.arange(N) % 3}, index=PLACES)
     expected = case.fit(x=x.to_numpy()[SEEN]).predict(PLACES, x=x.to_numpy())
     gp = case.fit(x=shuffled(x))
-    assert gp.coefficients_.names == ("constant", "level", "slope")
+    assert gp.coefficients_.index.tolist() == ["constant", "level", "slope"]
     np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)), expected, rtol=1e-9)
     np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9)
     with pytest.raises(ValueError, match=r"`x` has the labels 'X', .* the rows have"):
@@ -668,7 +668,7 @@ def test_the_table_in_the_documentation_names_these_tests():
     text = (here.parents[2] / "docs/estimators.md").read_text()
     tested = {
         name
-        for path in (here, here.parent / "time/test_conveniences.py")
+        for path in (here, *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")))
         for name in re.findall(r"def (test_\w+)", path.read_text())
     }
     named = set(re.findall(r"`(test_\w+)`", text))

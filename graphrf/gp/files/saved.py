@@ -90,21 +90,13 @@ class Saved:
             cls._graph_file(own)
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, cls._format)
-            files = [cls._graph_files[checks.integer("kind", own["kind"], low=0)] for own in record["graphs"]]
             digests = [str(own["digest"]) for own in record["graphs"]]
-            graphs = given
-            if given is None and all(file.fields[0] + str(k or "") in arrays for k, file in enumerate(files)):
-                graphs = [
-                    file.of(
-                        {name: arrays[f"{name}{k or ''}"] for name in file.fields}, record["graphs"][k]["names"]
-                    )
-                    for k, file in enumerate(files)
-                ]
-                if digests != [file.digest(own) for file, own in zip(files, graphs, strict=True)]:
-                    raise ValueError("its graph is damaged")
+            graphs = cls._graphs_of(record["graphs"], arrays) if given is None else given
+            if given is None and graphs is not None and cls._digests(graphs) != digests:
+                raise ValueError("its graph is damaged")
         if graphs is None:
             raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
-        if digests != [cls._graph_file(own).digest(own) for own in graphs]:
+        if cls._digests(graphs) != digests:
             raise checks.value_error(
                 "graph",
                 f"must be the graph that {path!r} was fitted on, with the same names, got another one, {graph!r}",
@@ -119,6 +111,22 @@ class Saved:
     def _graphs(self: Any) -> list[Any]:
         """The graphs of the model, each once."""
         return [self.graph]
+
+    @classmethod
+    def _graphs_of(cls, records: list[Any], arrays: Mapping[str, np.ndarray]) -> list[Any] | None:
+        """The graphs in a file; None where it was saved without them."""
+        graphs = []
+        for number, record in enumerate(records):
+            file = cls._graph_files[checks.integer("kind", record["kind"], low=0)]
+            if f"{file.fields[0]}{number or ''}" not in arrays:
+                return None
+            own = {name: arrays[f"{name}{number or ''}"] for name in file.fields}
+            graphs.append(file.of(own, record["names"]))
+        return graphs
+
+    @classmethod
+    def _digests(cls, graphs: list[Any]) -> list[str]:
+        return [cls._graph_file(own).digest(own) for own in graphs]
 
     @classmethod
     def _graph_file(cls, graph: Any) -> type[GraphFile]:

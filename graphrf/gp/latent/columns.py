@@ -63,6 +63,11 @@ def row(frame: Any, place: int) -> str:
     return str(place) if same else f"{place} (labelled {label!r})"
 
 
+def plain_label(label: Any) -> Any:
+    """A label of numpy as Python's own, for messages."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def plain(frame: Any, name: str) -> np.ndarray:
     """A column as float64 numbers, or as an array of the labels that it holds."""
     column = frame[name]
@@ -127,7 +132,8 @@ def codes(frame: Any, name: str, values: np.ndarray, levels: list[Hashable]) -> 
         shown = ", ".join(map(repr, levels[:6])) + (", ..." if len(levels) > 6 else "")
         raise checks.value_error(
             "frame",
-            f"has {frame[name].iloc[unknown[0]]!r} in {name!r}, row {row(frame, unknown[0])}, which the fit has not seen: "
-            f"it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may have new levels",
+            f"has {plain_label(frame[name].iloc[unknown[0]])!r} in {name!r}, row {row(frame, unknown[0])}, which "
+            f"the fit has not seen: it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may "
+            "have new levels",
         )
     return found

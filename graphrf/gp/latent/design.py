@@ -163,7 +163,8 @@ def _factor(record: Mapping[str, Any]) -> Factor:
 
 def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
     """ValueError if fixed effects are combinations of one another."""
-    scaled = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    scaled = matrix / np.maximum(np.abs(matrix).max(axis=0), 1e-300)
+    scaled /= np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     _, values, vectors = np.linalg.svd(scaled, full_matrices=False)
     if matrix.shape[0] < matrix.shape[1] or values[-1] < _RANK * values[0]:
         involved = [name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3]

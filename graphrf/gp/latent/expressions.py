@@ -34,7 +34,7 @@ FITTED: Mapping[str, int | None] = {
     "center": 1, "scale": 1, "standardize": 1, "poly": None, "bs": None, "cr": 3, "cs": 3, "cc": 3
 }  # fmt: skip
 # What becomes of values outside of the breaks.
-_OUTSIDE = ("extend", "clip", "zero", "raise", "na", "periodic")
+_EXTRAPOLATIONS = ("extend", "clip", "zero", "raise", "na", "periodic")
 _QUOTED = re.compile(r"`([^`]+)`")
 # The largest degree of pieces, whose monomials float64 tells apart.
 _DEGREE = 12
@@ -87,20 +87,23 @@ class Pieces(NamedTuple):
 class Expression(NamedTuple):
     """A column, a number, or a function of other expressions."""
 
-    kind: str  # "column", "number", "function" or "pieces"
+    kind: str  # "column", "flag" (of booleans), "number", "function" or "pieces"
     value: Any
     arguments: tuple[Expression, ...] = ()
 
     @property
     def columns(self) -> set[str]:
         """The columns that it reads."""
-        own = {self.value} if self.kind == "column" else set()
+        own = {self.value} if self.kind in ("column", "flag") else set()
         return own.union(*(each.columns for each in self.arguments))
 
     def __call__(self, column: Callable[[str], np.ndarray]) -> np.ndarray:
         """Its values, shape (m,) or (m, columns), from the numbers of each column."""
-        if self.kind == "column":
-            return column(self.value)
+        if self.kind in ("column", "flag"):
+            values = column(self.value)
+            if self.kind == "flag" and not np.isin(values, (0.0, 1.0)).all():
+                raise ValueError("was True or False in the fit, and has other values")
+            return values
         if self.kind == "number":
             return np.float64(self.value)  # type: ignore[return-value]
         arguments = [each(column) for each in self.arguments]
@@ -121,8 +124,8 @@ def decoded_expression(record: Any) -> Expression:
     """The expression that a file has; an error for any other record."""
     kind, value, arguments = record
     made = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
-    wanted = {"column": 0, "number": 0, "pieces": 1}.get(kind)
-    if kind == "column" and not isinstance(value, str):
+    wanted = {"column": 0, "flag": 0, "number": 0, "pieces": 1}.get(kind)
+    if kind in ("column", "flag") and not isinstance(value, str):
         raise ValueError(f"its expressions read a column {value!r}")
     if kind == "number":
         made = made._replace(value=checks.number("number", value))
@@ -141,7 +144,7 @@ def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
     made = Pieces(
         real("breaks", np.array(breaks, dtype=np.float64), 1),
         real("coefficients", np.array(coefficients, dtype=np.float64), 3),
-        checks.choice("outside", outside, _OUTSIDE),
+        checks.choice("outside", outside, _EXTRAPOLATIONS),
     )
     degree, pieces, _ = made.coefficients.shape
     if made.breaks.size < 2 or pieces != made.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
@@ -179,13 +182,9 @@ def _of_node(
         return Expression("column", names.get(node.id, node.id))
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         return Expression("number", float(node.value))
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return Expression("function", _OPERATORS[type(node.op)], (inner(node.left), inner(node.right)))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        return Expression("function", _OPERATORS[type(node.op)], (inner(node.operand),))
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
-        sides = inner(node.left), inner(node.comparators[0])
-        return Expression("function", _OPERATORS[type(node.ops[0])], sides)
+    operator, operands = _operation(node)
+    if operator in _OPERATORS:
+        return Expression("function", _OPERATORS[operator], tuple(map(inner, operands)))
     if isinstance(node, ast.Call):
         name = called(node)
         if (name == "I" and len(node.args) == 1) or (name == "C" and node.args):  # categories of an expression
@@ -199,6 +198,17 @@ def _of_node(
         f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, I(...), "
         f"{', '.join(NAMED[:8])}, ..., and {', '.join(FITTED)}; compute others as a column of the frame",
     )
+
+
+def _operation(node: ast.AST) -> tuple[type[ast.AST], list[ast.AST]]:
+    """The operator of a node, which is none of `_OPERATORS` where there is none, and its operands."""
+    if isinstance(node, ast.BinOp):
+        return type(node.op), [node.left, node.right]
+    if isinstance(node, ast.UnaryOp):
+        return type(node.op), [node.operand]
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return type(node.ops[0]), [node.left, node.comparators[0]]
+    return type(node), []
 
 
 def called(node: ast.Call) -> str:
@@ -235,16 +245,25 @@ def _fitted(
         transform(x)  # which fits the state
     except (ValueError, TypeError) as error:
         raise checks.value_error("formula", f"has {text!r}, which cannot be had: {error}") from None
-    outside = "extend"
-    if name in ("bs", "cr", "cs", "cc"):
-        default = "raise" if name == "bs" else "extend"
-        outside = "periodic" if name == "cc" else str(named.get("extrapolation", default))
-    degree = FITTED[name]
-    if degree is None:
-        place = 1 if name == "poly" else 3
-        given = settings[place - 1] if len(settings) >= place else named.get("degree", {1: 1, 3: 3}[place])
-        degree = checks.integer("degree", given, low=0 if name == "bs" else 1, high=_DEGREE)
     breaks = np.unique(np.array(state.get("knots", (x.min(), x.max())), dtype=np.float64))
     if breaks.size < 2:
         raise checks.value_error("formula", f"has {text!r} of a column that is constant")
-    return Expression("pieces", Pieces.of(transform, breaks, max(degree, 1), outside), (argument,))
+    pieces = Pieces.of(transform, breaks, max(_degree(name, settings, named), 1), _outside(name, named))
+    return Expression("pieces", pieces, (argument,))
+
+
+def _degree(name: str, settings: list[Any], named: Mapping[str, Any]) -> int:
+    """The degree of the pieces of a transform with these settings."""
+    fixed = FITTED[name]
+    if fixed is not None:
+        return fixed
+    place, default, least = (0, 1, 1) if name == "poly" else (2, 3, 0)
+    given = settings[place] if len(settings) > place else named.get("degree", default)
+    return checks.integer("degree", given, low=least, high=_DEGREE)
+
+
+def _outside(name: str, named: Mapping[str, Any]) -> str:
+    """What a transform makes of values outside of its breaks."""
+    if name == "cc":
+        return "periodic"
+    return str(named.get("extrapolation", "raise" if name == "bs" else "extend"))

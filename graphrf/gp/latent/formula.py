@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from graphrf.gp.latent.columns import numbers, plain, require_columns, require_f
 from graphrf.gp.latent.design import Design, Factor, Product
 from graphrf.gp.latent.expressions import NAMED, Expression, parsed
 from graphrf.gp.latent.spelling import check_spelling
-from graphrf.graph.alignment import Rows, labels_of
+from graphrf.graph.alignment import Rows
 
 
 class Formula(NamedTuple):
@@ -40,8 +41,8 @@ def read(formula: str, frame: Any) -> Formula:
     text = check_spelling(formula)
     try:
         whole = formulaic.Formula(text)
-    except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{text!r} cannot be read: {_reason(error)}") from error
+    except (formulaic.errors.FormulaicError, SyntaxError) as error:
+        raise checks.value_error("formula", f"has {text!r}, which cannot be read: {_reason(error)}") from None
     terms = list(whole.lhs)
     if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
         raise checks.value_error("formula", f"must have one response, got {text.split('~')[0].strip()!r}")
@@ -55,23 +56,12 @@ def read(formula: str, frame: Any) -> Formula:
 
 def _design(effects: Any, frame: Any) -> Design:
     """The fixed effects of the right-hand side of a formula of formulaic."""
-    import formulaic
-
     factors: dict[str, Factor] = {}
     for factor in (factor for term in effects for factor in term.factors):
         expression = _expression(factor, frame)
         if expression is not None and factor.expr not in factors:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
-    columns = set().union(*(each.expression.columns for each in factors.values()))
-    data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
-    try:
-        import pandas
-
-        functions = {name: getattr(np, name) for name in NAMED}
-        table = pandas.DataFrame(data, index=range(len(frame)))
-        made = formulaic.model_matrix(effects, table, na_action="raise", context=functions)
-    except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
+    made = _of_formulaic(effects, factors, frame)
     state = made.model_spec.encoder_state
     known = [_with_levels(each, *state[text]) if text in state else each for text, each in factors.items()]
     place = {text: number for number, text in enumerate(factors)}
@@ -91,6 +81,21 @@ def _design(effects: Any, frame: Any) -> Design:
     return result
 
 
+def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> Any:
+    """The matrix that formulaic makes of the fixed effects, with its specification."""
+    import formulaic
+    import pandas
+
+    columns = set().union(*(each.expression.columns for each in factors.values()))
+    data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
+    functions = {name: getattr(np, name) for name in NAMED}
+    try:
+        table = pandas.DataFrame(data, index=range(len(frame)))
+        return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
+    except formulaic.errors.FormulaicError as error:
+        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
+
+
 def _expression(factor: Any, frame: Any) -> Expression | None:
     """The expression of a factor of formulaic; None for a constant."""
 
@@ -102,7 +107,10 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
     if method == "literal":
         return None
     if method == "lookup":
-        result = Expression("column", factor.expr)
+        require_columns(frame, [factor.expr], "the formula")
+        result = Expression(
+            "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column", factor.expr
+        )
     else:
         result = parsed(factor.expr, column)
     require_columns(frame, result.columns, "the formula")
@@ -161,8 +169,7 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 def for_rows(frame: Any, name: str, values: Any) -> Any:
     """Numbers for each row of a data frame: those of a named column, or values aligned by their labels."""
     if not isinstance(values, str):
-        labels, numbered = labels_of(frame)
-        return Rows(len(frame), labels, numbered, lambda: [list(frame.index)]).numbers(name, values)
+        return Rows(len(frame), frame.index, False, list).numbers(name, values)
     if values not in frame.columns:
         near = checks.did_you_mean(values, [str(each) for each in frame.columns])
         raise checks.value_error(

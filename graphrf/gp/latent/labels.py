@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
+import zoneinfo
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -12,8 +14,7 @@ import numpy as np
 
 from graphrf._base import checks
 
-# Names of time zones in the data base of these; other texts can name files.
-_ZONE = re.compile(r"(?!dateutil)[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*|UTC[+-]\d\d:\d\d")
+_OFFSET = re.compile(r"UTC([+-]\d\d:\d\d)?")
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
@@ -32,6 +33,18 @@ def _encoded(column: str, label: Any) -> Any:
     if isinstance(label, dict):
         pairs = zip(encoded_labels(column, label), map(float, label.values()), strict=True)
         return {"weights": [list(pair) for pair in pairs]}
+    dated = _encoded_date(label)
+    if dated is not None:
+        return dated
+    raise checks.type_error(
+        column,
+        f"must have levels that are text, numbers, dates or tuples of these to be saved, "
+        f"got {checks.describe(label)}; rename the levels",
+    )
+
+
+def _encoded_date(label: Any) -> dict[str, Any] | None:
+    """A decimal number or a date as JSON knows it; None for other labels."""
     if isinstance(label, Decimal):
         return {"decimal": str(label)}
     if isinstance(label, np.datetime64):
@@ -43,11 +56,7 @@ def _encoded(column: str, label: Any) -> Any:
         return {"datetime": label.isoformat()}
     if isinstance(label, datetime.date) and not isinstance(label, datetime.datetime):
         return {"date": label.isoformat()}
-    raise checks.type_error(
-        column,
-        f"must have levels that are text, numbers, dates or tuples of these to be saved, "
-        f"got {checks.describe(label)}; rename the levels",
-    )
+    return None
 
 
 def decoded_labels(records: Any) -> list[Any]:
@@ -87,7 +96,13 @@ def _timestamp(number: Any, unit: Any, zone: Any) -> Any:
 
     unit = checks.choice("unit", unit, _UNITS[6:])
     count = np.array(checks.integer("timestamp", number)).astype(f"datetime64[{unit}]")[()]
-    if np.isnat(count) or (zone is not None and not _ZONE.fullmatch(zone)):
+    if np.isnat(count) or not (zone is None or _OFFSET.fullmatch(zone) or zone in _zones()):
         raise ValueError("it has a date or a time zone that is none")
     made = pandas.Timestamp(count).as_unit(unit)
     return made if zone is None else made.tz_localize("UTC").tz_convert(zone)
+
+
+@functools.cache
+def _zones() -> set[str]:
+    """Names of time zones, since other texts can name files."""
+    return zoneinfo.available_timezones()

@@ -79,6 +79,11 @@ class LaplaceMode(NamedTuple):
     factor: JointFactor  # of P
     log_evidence: float
 
+    @property
+    def settled(self) -> bool:
+        """True if the evidence is a number."""
+        return bool(np.isfinite(self.log_evidence))
+
     def sites(self, joint: Joint) -> Sites:
         """Normal observations of eta with the same mode and precision."""
         return Sites(self.weights, self.weights * (joint.a @ self.z) + self.at.first)

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from graphrf._base import checks
@@ -91,14 +90,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" of the integral over hyperparameters.
+        Laplace's approximation; with "average" the integral over hyperparameters, by expectation propagation.
     converged_ : bool
 
     Notes
     -----
     One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
     hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
-    log-concave); the posterior at each of 8 to 24 points is that of expectation propagation.
+    log-concave); weights, and the posterior at each of 8 to 24 points, are those of expectation propagation.
 
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
@@ -176,6 +175,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         for term in terms:
             require_columns(frame, term.columns, f"the term of {term.label!r}")
         formula = read(self.formula, frame)
+        if not terms and not formula.design.names:
+            raise checks.value_error("terms", "must hold a term where the formula has no fixed effect")
         response = formula.observed(frame)
         beside = {name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
@@ -187,13 +188,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         self._observations, self._beside = response, beside
         self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
         self._warn_of_separation(frame)
-
-    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The observations of a data frame as the likelihood takes them, and the logarithms of their exposures."""
-        frame = as_pandas_frame(frame)
-        response = Formula(self._response, self._design).observed(frame)
-        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
-        return checked_responses(self._data.likelihood, response.size, response, *beside)
 
     def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""
@@ -210,6 +204,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         levels = [self._level_rows(number) for number in range(len(bound))]
         rows = [rows_of(bound, parts, effects.matrix), *levels, self._coefficient_rows()]
         self._joint = Joint(bound, effects.precision, rows)
+
+    def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Observations of a data frame, as the likelihood takes them, and the logarithms of their exposures."""
+        frame = as_pandas_frame(frame)
+        response = Formula(self._response, self._design).observed(frame)
+        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
+        return checked_responses(self._data.likelihood, len(frame), response, *beside)
 
     def _warn_of_separation(self, frame: Any) -> None:
         """Warn of levels without events, and of covariates that separate the observations."""
@@ -244,11 +245,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
         first = search.at(search.start)
         n = joint.n - design.shape[1]
         variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
-        alone = Joint(self._bound, np.zeros((0, 0)), [sp.csr_array(joint.a[:, :n])])
+        # a factor has at least one row: without terms, a variable that no observation reads
+        idle = int(n == 0)
+        rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
+        alone = Joint(self._bound, np.eye(idle), [rows])
         bound = np.zeros((design.shape[1],) * 2) if self._separation is None else self._separation.precision
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
         result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
-        z = np.concatenate([result.at.z, result.coefficients])
+        z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)
         sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
         at = conditioned(joint, data, result.vector, sites, rounds=False)
@@ -261,22 +265,12 @@ class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
     def _take_average(self, search: Search) -> None:
         """The posterior at points that represent that of hyperparameters."""
         top = maximised(search)
-        points, self._sample, total = explored(search, top, self.seed_)
-        exact = isinstance(self._data.likelihood, NormalNoise)
-        result, log_weights = [], []
-        for point in points:
-            sites = search.at(point.vector).sites(self._joint)
-            fitted = conditioned(self._joint, search.data, point.vector, sites, rounds=not exact)
-            result.append(fitted)
-            change = 0.0 if exact else fitted.log_evidence - point.log_evidence
-            log_weights.append(np.log(point.weight) + change)
-        if not all(each.settled for each in result):
+        self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
+        if not all(each.settled for each in self._points):
             warn(
                 "the normal approximation of the posterior had not settled: intervals are uncertain where "
                 "observations are far from all others"
             )
-        self._points = result
-        self._probabilities = np.exp(np.array(log_weights) - logsumexp(log_weights))
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged

@@ -59,6 +59,11 @@ class JointMoments(NamedTuple):
     def log_evidence(self) -> float:
         return self.approximation.log_evidence
 
+    @property
+    def settled(self) -> bool:
+        """True if the rounds ended and the evidence is a number."""
+        return self.approximation.ended and bool(np.isfinite(self.log_evidence))
+
     def sites(self, joint: Joint) -> Sites:
         """The sites."""
         return self.approximation.sites

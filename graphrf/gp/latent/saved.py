@@ -65,18 +65,7 @@ class SavedModel(Saved):
             "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
         }
         arrays |= {f"{name}_": np.broadcast_to(values, (len(self._frame),)) for name, values in numbers.items()}
-        arrays |= {
-            "observed": self._observations,
-            "matrix": self._design.matrix,
-            "vectors": np.array([each.vector for each in self._points]),
-            "means": np.array([each.mean for each in self._points]),
-            "precisions": np.array([each.sites.precision for each in self._points]),
-            "shifts": np.array([each.sites.shift for each in self._points]),
-            "probabilities": self._probabilities,
-            "sample": self._sample.vectors,
-            "shares": self._sample.weights,
-        }
-        return record, arrays
+        return record, {**arrays, "observed": self._observations, **_posterior_arrays(self)}
 
     @classmethod
     def _restored(cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
@@ -107,6 +96,21 @@ class SavedModel(Saved):
         checks.flag("converged_", model.converged_)
         _set_posterior(model, arrays)
         return model
+
+
+def _posterior_arrays(model: Any) -> dict[str, np.ndarray]:
+    """The design, and arrays from which the posterior is made again."""
+    points = model._points
+    return {
+        "matrix": model._design.matrix,
+        "vectors": np.array([each.vector for each in points]),
+        "means": np.array([each.mean for each in points]),
+        "precisions": np.array([each.sites.precision for each in points]),
+        "shifts": np.array([each.sites.shift for each in points]),
+        "probabilities": model._probabilities,
+        "sample": model._sample.vectors,
+        "shares": model._sample.weights,
+    }
 
 
 def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
@@ -140,9 +144,12 @@ def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
 def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """The posterior at a point, by one factorisation."""
     point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    if not np.isfinite(point.fitted.variance).all():
-        raise ValueError("its posterior has no variances")
-    return point._replace(mean=mean, fitted=point.fitted._replace(mean=model._joint.a @ mean))
+    fitted = point.fitted._replace(mean=model._joint.a @ mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        answers = point.likelihood.moments(fitted.mean, fitted.variance)
+    if not np.isfinite(answers).all():
+        raise ValueError("its posterior has no moments")
+    return point._replace(mean=mean, fitted=fitted)
 
 
 class _Shared(NamedTuple):

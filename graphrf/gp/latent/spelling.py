@@ -51,6 +51,8 @@ def check_spelling(formula: object) -> str:
             f"has {power[0]!r}, which stands for {power[1]!r} alone: a power of terms is their interactions; "
             f"write I({power[1]}**2), or poly({power[1]}, 2)",
         )
+    if re.search(r"[<>]|==|!=", _outside(bare)):
+        raise checks.value_error("formula", f"has a comparison in {formula!r}: write it as I(x > 1)")
     if re.search(r"(^|[~+\-*:/])\s*\.\s*($|[+\-*:/])", effects):
         raise checks.value_error("formula", f"has '.' for all columns in {formula!r}: name them")
     return formula

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.posterior.marginals import MarginalMixture
 
-_QUANTILES = (0.025, 0.5, 0.975)
-COLUMNS = ["mean", "sd", *map(str, _QUANTILES)]
+COLUMNS = list(TABLE)
+_QUANTILES = tuple(map(float, TABLE[2:]))
 
 
 def law_rows(law: MarginalMixture) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import betainc, expit, gammaincc, gammaln, log_expit
+from scipy.special import betainc, betaln, expit, gammaincc, gammaln, log_expit
 
 from graphrf._base import checks
 from graphrf.gp.likelihoods.likelihood import LogLink, known
@@ -74,7 +74,8 @@ class NegativeBinomial(_Counts):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         a = known(self.dispersion)
         size, logit = 1 / a, f + math.log(a)
-        combinations = gammaln(y + size) - gammaln(size) - gammaln(y + 1.0)
+        # differences of gammaln would cancel in counts above 1e10
+        combinations = -betaln(size, y + 1.0) - np.log(y + size)
         return np.asarray(combinations + y * log_expit(logit) + size * log_expit(-logit))
 
     def variance(self, f: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.names import exact_below
 from graphrf.graph.other_graphs import streets_of
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
@@ -100,8 +101,10 @@ class MetricGraph:
         """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
         Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v) and (v, u) of
-        the same length are one street with both names. ValueError or TypeError if an edge has no positive length;
-        a warning if lengths are in degrees, as the coordinates of the nodes are.
+        the same length (to 0.1 %) are one street with both names, and so are two loops of a node, of which the
+        second leads backwards; they are two if both have `oneway`, or they differ in `osmid`. ValueError or
+        TypeError if an edge has no positive length; a warning if lengths are in degrees, as the coordinates of the
+        nodes are.
         """
         streets = streets_of(graph, length)
         notices.warn_together([streets.remark])
@@ -172,7 +175,7 @@ class MetricGraph:
             raise checks.value_error(
                 "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
             )
-        return self._rows(places.astype(np.float64))
+        return self._rows(places)
 
     def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
         """The edges subdivided at places, in an order that does not depend on that of the places.
@@ -189,15 +192,23 @@ class MetricGraph:
 
     def _rows(self, rows: np.ndarray) -> Places:
         """Rows of two to four numbers."""
-        whole = rows[:, :-1]
-        if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
-            wanted = "edge numbers" if rows.shape[1] == 2 else "nodes"
-            raise checks.value_error("places", f"must have {wanted} before the last column, got other numbers")
-        first, *others = whole.astype(np.int64).T
+        whole, distances = rows[:, :-1], rows[:, -1].astype(np.float64)
+        wanted = "edge numbers" if rows.shape[1] == 2 else "nodes"
+        if whole.dtype.kind == "f":
+            if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
+                raise checks.value_error("places", f"must have {wanted} before the last column, got other numbers")
+            if (np.abs(whole) >= exact_below(whole.dtype)).any():
+                raise checks.value_error(
+                    "places",
+                    f"must have {wanted} that {whole.dtype} holds exactly, got {np.abs(whole).max():.0f}, which may "
+                    "be rounded: pass a list of tuples, or a data frame with a column of integers for each",
+                )
+            whole = whole.astype(np.int64)
+        first, *others = whole.T
         if not others:
-            return self._along(first, rows[:, 1])
+            return self._along(first.astype(np.int64), distances)
         return self._between(
-            self._nodes(first), self._nodes(others[0]), rows[:, -1], *map(np.ndarray.tolist, others[1:])
+            self._nodes(first), self._nodes(others[0]), distances, *map(np.ndarray.tolist, others[1:])
         )
 
     def _listed(self, places: Sequence[Any]) -> Places:
@@ -249,18 +260,19 @@ class MetricGraph:
 
     def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, keys: Any = None) -> Places:
         """Places at a distance from u on the one edge to v, or on that with a key."""
-        edge = self._only(u, v) if keys is None else self._named(u, v, keys)
+        named = self._only(u, v) if keys is None else self._named(u, v, keys)
+        edge = np.where(named < 0, ~named, named)
         self._check_distances(edge, distance)
-        turned = self.src[edge] != u
+        turned = (named < 0) | (self.src[edge] != u)
         return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
 
     def _named(self, u: np.ndarray, v: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
-        """Edges by their ends and keys, in either direction."""
+        """Edges by their ends and keys, in either direction; ~edge for the names of loops backwards."""
         named = self.edge_names
         result = np.empty(u.size, dtype=np.int64)
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
-            edge = named.get((first, last, key), named.get((last, first, key), -1))
-            if edge < 0:
+            edge = named.get((first, last, key), named.get((last, first, key)))
+            if edge is None:
                 there = [each for one, two, each in named if {one, two} == {first, last}]
                 pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
                 known = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"

@@ -28,7 +28,7 @@ from graphrf.gp.model.answers import (
     deviations_like,
 )
 from graphrf.gp.model.estimator import checked_weights, forget
-from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction
+from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction, WithCoefficients
 from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -43,7 +43,7 @@ from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 _LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
 
 
-class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
+class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere on them.
 
     .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau u) = W, \quad
@@ -237,7 +237,7 @@ class MetricGraphGPRegressor(SavedMetric, RegressorMixin, BaseEstimator):
         self.n_points_ = len(points)
         self.n_observations_ = seen.places.node.size
         self.n_observed_places_ = np.unique(pieces.where[: self.n_observations_]).size
-        self.coefficients_ = Coefficients.of(
+        self._coefficients = Coefficients.of(
             seen.mean, posterior.coefficients, posterior.coefficients_covariance, seen.offset, seen.single
         )
         constant = seen.offset + seen.mean.parts(posterior.coefficients)[0]

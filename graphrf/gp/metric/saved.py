@@ -128,11 +128,12 @@ class SavedMetric(Saved):
 
 
 def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:
-    """The number of an edge of a file, once it joins its ends."""
-    number = checks.integer("edge", edge, low=0, high=graph.n_edges - 1)
+    """The number of an edge of a file (~number for a loop backwards), once it joins its ends."""
+    given = checks.integer("edge", edge, low=-graph.n_edges if u == v else 0, high=graph.n_edges - 1)
+    number = max(given, ~given)
     if {u, v} != {int(graph.src[number]), int(graph.dst[number])}:
         raise ValueError("its edges have names of other ends")
-    return number
+    return given
 
 
 def _seen(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.model.answers import Titles
 from graphrf.graph.alignment import Rows
 
 _DUMMIES = "pandas.get_dummies(..., drop_first=True) makes numbers of categories"
+# The columns of tables of coefficients and hyperparameters.
+TABLE = ("mean", "sd", "0.025", "0.5", "0.975")
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this fraction of the largest count as 0.
 COLLINEAR = 1e-9
@@ -19,10 +23,7 @@ _LARGEST = 1e150
 
 
 class Coefficients(NamedTuple):
-    """The constant and the coefficients of covariates: posterior means, standard deviations and names.
-
-    `print` shows them as a table, with the ends of intervals that hold 95 % of the normal distribution.
-    """
+    """The constant and the coefficients of covariates: posterior means, standard deviations and names."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -41,14 +42,40 @@ class Coefficients(NamedTuple):
             return cls(values[:, 0], std, names)
         return cls(values, np.broadcast_to(std[:, None], values.shape).copy(), names)
 
-    def __str__(self) -> str:
-        width = max((len(name) for name in self.names), default=0)
-        lines = [" " * width + "".join(f"{title:>11}" for title in ("mean", "std", "2.5 %", "97.5 %"))]
+    def table(self, outputs: Sequence[Hashable] | None) -> Any:
+        """A data frame of means, standard deviations and the 2.5, 50 and 97.5 % quantiles of normal distributions.
+
+        Of several outputs, the titles of columns are pairs of these and of `outputs`, which default to numbers.
+        """
+        import pandas
+
         half = 1.959964 * self.std
-        numbers = np.stack([self.mean, self.std, self.mean - half, self.mean + half], axis=1)
-        for name, row in zip(self.names, numbers.reshape(len(self.names), 4, -1), strict=True):
-            lines += [f"{name:{width}}" + "".join(f"{value:11.4g}" for value in column) for column in row.T]
-        return "\n".join(lines)
+        columns = (self.mean, self.std, self.mean - half, self.mean, self.mean + half)
+        if self.mean.ndim == 1:
+            return pandas.DataFrame(dict(zip(TABLE, columns, strict=True)), index=list(self.names))
+        titles = range(self.mean.shape[1]) if outputs is None else outputs
+        parts = {
+            (name, title): column[:, k]
+            for name, column in zip(TABLE, columns, strict=True)
+            for k, title in enumerate(titles)
+        }
+        return pandas.DataFrame(parts, index=list(self.names))
+
+
+class WithCoefficients:
+    """An estimator with a mean function, whose coefficients are a data frame."""
+
+    _coefficients: Coefficients
+    _titles: Titles
+
+    @property
+    def coefficients_(self: Any) -> Any:
+        """The constant and the coefficients of covariates: a data frame of mean, sd and quantiles.
+
+        Quantiles are those of normal distributions with this mean and standard deviation.
+        """
+        self._check_fitted()
+        return self._coefficients.table(self._titles.outputs)
 
 
 class Covariates(NamedTuple):

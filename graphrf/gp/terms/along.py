@@ -15,7 +15,7 @@ from graphrf._base.rows import within
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Subdivision
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in
 from graphrf.gp.terms.parameters import Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
@@ -118,7 +118,7 @@ class EdgeAxis(LevelAxis):
 
     def __init__(self, term: Along, frame: Any) -> None:
         self.column, self._term = term.edge, term
-        self.levels = labels_in(self.cells(frame))
+        self.levels = labels_in(self.column, self.cells(frame))
         unit = term.streets.road_length
         prior = checked_prior("lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0)))
         low, high = (end * unit for end in _RANGE)
@@ -135,9 +135,7 @@ class EdgeAxis(LevelAxis):
         """Places (u, v, key, distance), or dictionaries of places and weights where distances are stretches."""
         return [
             _stretch(edge, distance) if isinstance(distance, tuple | list) else _place(edge, distance)
-            for edge, distance in zip(
-                _list(frame[self._term.edge]), _list(frame[self._term.distance]), strict=True
-            )
+            for edge, distance in zip(*(_list(column_of(frame, name)) for name in self.columns), strict=True)
         ]
 
     @property
@@ -147,7 +145,7 @@ class EdgeAxis(LevelAxis):
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         known = self.lookup
-        labels = [label for label in labels_in(values) if label not in known]
+        labels = [label for label in labels_in(self.column, values) if label not in known]
         if not labels:
             return super().extension(values, hyperparameters)
         pieces = self._subdivided([*self.levels, *labels])

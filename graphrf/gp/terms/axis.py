@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +36,7 @@ class LevelAxis:
 
     def cells(self, frame: Any) -> Any:
         """The cells of a data frame that `rows` reads."""
-        return frame[self.column]
+        return column_of(frame, self.column)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,9 +68,18 @@ class LevelAxis:
     def unknown(self, labels: Sequence[Hashable]) -> ValueError:
         """The error for labels that are no levels, with the nearest names."""
         shown = ", ".join(map(repr, labels[:3])) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-        near = checks.did_you_mean(str(labels[0]), [str(level) for level in self.levels])
-        return checks.value_error(
-            self.column, f"holds {shown}, of which the fit knows nothing{near and '; '}{near}"
+        other, near = self.other_kinds(labels), checks.did_you_mean(str(labels[0]), map(str, self.levels))
+        hint = f"; it {other}" if other else f"; {near}" if near else ""
+        return checks.value_error(self.column, f"holds {shown}, of which the fit knows nothing{hint}")
+
+    def other_kinds(self, labels: Sequence[Hashable]) -> str:
+        """A sentence on kinds of labels that the fit did not have at all, as text for numbers; else empty."""
+        here, there = ({_kind(label) for label in every} for every in (labels, self.levels))
+        if not here or here & there:
+            return ""
+        return (
+            f"holds {' and '.join(sorted(here))}, such as {labels[0]!r}, where the fit had "
+            f"{' and '.join(sorted(there))}, such as {self.levels[0]!r}: convert the column"
         )
 
     @property
@@ -77,27 +88,24 @@ class LevelAxis:
         return {label: place for place, label in enumerate(self.levels)}
 
     def _read(
-        self, values: Any, more: Lookup, width: int = 0
+        self, values: Any, more: Lookup, width: int = 0, found: Lookup | None = None
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels, rows of this width for those of `more`, and unknown labels.
-
-        A cell is a label, a list of labels, of which it is the mean, or a dictionary of labels and weights.
-        """
-        known = self.lookup
+        """Rows for known labels and those `found` to be known, rows of this width for those of `more`, and unknown
+        labels."""
+        known = {**self.lookup, **found} if found else self.lookup
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
-        for row, cell in enumerate(_cells(values)):
-            for label, weight in _weighted(cell):
-                place = known.get(label)
-                if place is not None:
-                    rows.append(row)
-                    places.append(place)
-                    weights.append(weight)
-                elif label in more:
-                    others.append((row, more[label], weight))
-                else:
-                    unknown[label] = None
+        for row, label, weight in weighted_labels(self.column, values):
+            place = known.get(label)
+            if place is not None:
+                rows.append(row)
+                places.append(place)
+                weights.append(weight)
+            elif label in more:
+                others.append((row, more[label], weight))
+            else:
+                unknown[label] = None
         m, n = len(values), self.structure.size
         result = sp.csr_array((np.array(weights, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
@@ -110,19 +118,67 @@ def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     return sp.csr_array((m, 0)), sp.csr_array((0, 0)), sp.csr_array((0, 0))
 
 
-def labels_in(values: Any) -> list[Hashable]:
-    """The distinct labels of cells, in their order."""
-    return list(dict.fromkeys(label for cell in _cells(values) for label, _ in _weighted(cell)))
+def column_of(frame: Any, name: str) -> Any:
+    """A column of a data frame."""
+    result = frame[name]
+    if getattr(result, "ndim", 1) != 1:
+        raise checks.value_error(
+            name, f"names {result.shape[1]} columns of the frame, where one is wanted: rename or drop the others"
+        )
+    return result
 
 
-def _cells(values: Any) -> list[Any]:
-    """The cells of a column, as Python's own objects where these are hashed alike."""
-    return values.tolist() if hasattr(values, "tolist") else list(values)
+def labels_in(column: str, values: Any) -> list[Hashable]:
+    """The distinct labels of the cells of a column, in their order."""
+    return list(dict.fromkeys(label for _, label, _ in weighted_labels(column, values)))
 
 
-def _weighted(cell: Any) -> list[tuple[Hashable, float]]:
-    if isinstance(cell, dict):
-        return [(label, float(weight)) for label, weight in cell.items()]
-    if isinstance(cell, list):
-        return [(label, 1.0 / len(cell)) for label in cell]
-    return [(cell, 1.0)]
+def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, float]]:
+    """Rows of a column, their labels and the weights of these.
+
+    A cell is a label, a list or array of labels, of which it is the mean, or a dictionary of labels and weights.
+    """
+    # as Python's own objects where these are hashed alike
+    for row, cell in enumerate(values.tolist() if hasattr(values, "tolist") else values):
+        if isinstance(cell, np.ndarray):
+            cell = cell.tolist()
+        if isinstance(cell, list):
+            if not cell:
+                raise checks.value_error(
+                    column, f"has an empty list in row {row}, which has no mean: drop the row"
+                )
+            pairs: Iterable[tuple[Any, float]] = ((label, 1.0 / len(cell)) for label in cell)
+        elif isinstance(cell, dict):
+            pairs = ((label, _weight(column, row, label, weight)) for label, weight in cell.items())
+        else:
+            pairs = ((cell, 1.0),)
+        for label, weight in pairs:
+            if label.__hash__ is None:
+                raise checks.type_error(
+                    column, f"must hold labels, lists or dictionaries, got {checks.describe(label)} in row {row}"
+                )
+            if _is_missing(label):
+                raise checks.value_error(column, f"has no value in row {row}, got {label}: leave it out")
+            yield row, label, weight
+
+
+def _weight(column: str, row: int, label: Any, weight: Any) -> float:
+    try:
+        return checks.number("weight", weight)
+    except (TypeError, ValueError) as error:
+        raise checks.value_error(column, f"has no weight of {label!r} in row {row}: {error}") from None
+
+
+def _is_missing(label: Any) -> bool:
+    """True for None, NaN, and what pandas has for missing values."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, float | np.number | np.datetime64) and bool(label != label)
+
+
+def _kind(label: Any) -> str:
+    """What a label is, in words."""
+    kinds: dict[str, Any] = {
+        "text": str, "tuples": tuple, "numbers": Real, "dates": (date, np.datetime64),
+    }  # fmt: skip
+    return next((name for name, kind in kinds.items() if isinstance(label, kind)), type(label).__name__)

@@ -8,7 +8,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
+from graphrf._base import checks
+from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
 
@@ -42,7 +43,7 @@ class Groups(Term):
         return (self.by,)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (GroupAxis(self.by, labels_in(frame[self.by])),)
+        return (GroupAxis(self.by, labels_in(self.by, column_of(frame, self.by))),)
 
 
 class GroupAxis(LevelAxis):
@@ -54,7 +55,9 @@ class GroupAxis(LevelAxis):
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         known = self.lookup
-        labels = [label for label in labels_in(values) if label not in known]
+        labels = [label for label in labels_in(self.column, values) if label not in known]
+        if other := self.other_kinds(labels):
+            raise checks.type_error(self.column, other)
         old, new, _ = self._read(values, {label: place for place, label in enumerate(labels)}, len(labels))
         k = len(labels)
         return Extension(old, new, sp.csr_array(sp.eye_array(k, format="csr")), sp.csr_array((0, k)))

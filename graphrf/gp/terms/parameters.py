@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import betainc, betaln, expit, logit
 
 from graphrf._base import checks
 from graphrf.gp.model.prior import BetaPrior as BetaPrior
@@ -15,6 +15,19 @@ from graphrf.gp.model.prior import PenalisedMixing
 
 # The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as good as flat.
 _LARGEST = 1e6
+
+
+class PositiveCorrelation(BetaPrior):
+    """The law of a positive correlation r, of which (1 + r) / 2 has this beta distribution."""
+
+    def log_density(self, log_odds: float) -> tuple[float, float]:
+        """Log density of the correlation's log odds, and its derivative."""
+        r = float(expit(log_odds))
+        rest, slope = float(expit(-log_odds)), r * float(expit(-log_odds))
+        value = (self.a - 1) * math.log1p(r) + (self.b - 1) * math.log(rest) + math.log(slope)
+        value -= (self.a + self.b - 1) * math.log(2) + float(betaln(self.a, self.b))
+        value -= math.log(float(betainc(self.b, self.a, 0.5)))  # the probability of positive correlations
+        return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
 Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None

@@ -1,6 +1,6 @@
 r"""Priors along an axis: autoregressions, random walks, a seasonal pattern, and a Matern process.
 
-With increments d between neighbouring levels in units of the smallest one, x has
+With increments d between neighbouring levels in units of the usual step, x has
 
 .. math:: \text{ar1: } x_{k+1} = \rho^{d} x_k + \sqrt{1 - \rho^{2d}}\, e, \quad
           \text{rw1: } x_{k+1} - x_k = \sqrt{d}\, e, \quad
@@ -20,6 +20,7 @@ import math
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import gammainc
 
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
@@ -51,7 +52,7 @@ class Autoregression(Structure):
 
     def _unexplained(self, rho: float) -> np.ndarray:
         """The variance of each value given the one before."""
-        return np.asarray(1 - abs(rho) ** (2 * self._increments))
+        return np.asarray(-np.expm1(2 * self._increments * math.log(max(abs(rho), 1e-300))))
 
 
 class RandomWalk(Structure):
@@ -69,32 +70,41 @@ class RandomWalk(Structure):
         if order == 1:
             roots = 1 / np.sqrt(increments)
             steps = sp.diags_array([-roots, roots], offsets=[0, 1], shape=(n - 1, n))
+            root = np.tril(np.ones((n, n - 1)), -1) * np.sqrt(increments)
         else:
             ones = np.ones(n - 2)
             steps = sp.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(n - 2, n))
+            root = np.subtract.outer(np.arange(n), np.arange(1.0, n - 1)).clip(0)
         plain = sp.csr_array(steps.T @ steps)
         if like is not None:
             self._matrix = sp.csr_array(like.scale * plain)
             return
-        values, vectors = np.linalg.eigh(plain.toarray())
-        variances = (vectors[:, order:] ** 2) @ (1 / values[order:])
-        self.scale = scale = math.exp(float(np.log(variances).mean()))
-        held: list[np.ndarray] = [np.ones(n)]
-        if order == 2 and closed:
-            held.append(np.arange(n) - 0.5 * (n - 1))
-        elif order == 2:
-            ends = np.zeros((1, n))
-            ends[0, [0, -1]] = -1.0, 1.0
-            self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
-        self.constraints = sp.csr_array(np.array(held))
-        # 1 b^T + b 1^T is 0 where values sum to zero; a small b leaves the matrix definite. In the middle, a slope
-        # adds nothing to the variance.
-        middle = np.zeros(n)
-        middle[[(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
-        variance = float(((vectors[:, order:].T @ middle) ** 2) @ (1 / values[order:])) / scale
-        lift = np.outer(middle, np.ones(n)) / (n * variance)
-        self._matrix = sp.csr_array(scale * plain + sp.csr_array(lift + lift.T))
-        self._log_determinant = super().log_determinant({}) if not (order == 2 and closed) else 0.0
+        # x = R e with D R = I for the differences D, less its polynomial
+        trends = np.linalg.qr(np.vander(np.linspace(-1, 1, n), order))[0]
+        root -= trends @ (trends.T @ root)
+        self.scale = math.exp(float(np.log((root**2).sum(axis=1)).mean()))
+        # |D D^T|: the matrix tree theorem, and for rw2 its analogue.
+        determinant = math.log(n) - float(np.log(increments).sum())
+        # The level and the slope in the middle, where they are independent of each other.
+        middle, held = np.zeros((order, n)), np.ones((order, n))
+        middle[0, [(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
+        if order == 2:
+            held[1] = np.arange(n) - 0.5 * (n - 1)
+            right = n // 2 + n % 2
+            middle[1, [n - 1 - right, right]] = np.array([-0.5, 0.5]) / held[1, right]
+            determinant = math.log(n**2 * (n**2 - 1) / 12)
+            if not closed:
+                ends = np.zeros((1, n))
+                ends[0, [0, -1]] = -1.0, 1.0
+                self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
+                determinant = math.log(n * (n - 1) ** 2 / FLAT**2)
+                middle, held = middle[:1], held[:1]
+        self.constraints = sp.csr_array(held)
+        self._log_determinant = determinant + (n - order) * math.log(self.scale)
+        # c b^T + b c^T is 0 where c x = 0; with a small b, the matrix is definite.
+        variances = np.maximum(((middle @ root) ** 2).sum(axis=1) / self.scale, n**-2.0)
+        lift = (middle.T / (variances * (held**2).sum(axis=1))) @ held
+        self._matrix = sp.csr_array(self.scale * plain + sp.csr_array(lift + lift.T))
 
     def precision(self, values: Values) -> sp.csr_array:
         return self._matrix
@@ -127,17 +137,16 @@ class MaternSteps(Structure):
     """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their derivatives."""
 
     def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
-        self._increments, self._nu = np.diff(times), nu
+        self._unit = float(np.ptp(times))  # so that seconds since 1970 are as good as days
+        self._increments, self._nu = np.diff(times) / self._unit, nu
         self._states = int(nu + 0.5)
         self.size = self._states * times.size
         self.parameters = (lengthscale,)
         self.constraints = no_constraints(self.size)
 
     def precision(self, values: Values) -> sp.csr_array:
-        kernel = MaternTime(values[self.parameters[0].name], self._nu)
         d, m = self._states, self._increments.size
-        transitions, stationary = kernel.transition(self._increments), kernel.stationary()
-        noise = stationary - transitions @ stationary @ transitions.transpose(0, 2, 1)
+        transitions, noise, stationary = self._law(values)
         inverse = np.linalg.inv(noise)
         blocks = np.zeros((m + 1, d, d))
         blocks[0] = np.linalg.inv(stationary)
@@ -156,13 +165,28 @@ class MaternSteps(Structure):
         return sp.csr_array((np.concatenate(data), places), shape=(self.size, self.size))
 
     def log_determinant(self, values: Values) -> float:
-        kernel = MaternTime(values[self.parameters[0].name], self._nu)
-        transitions, stationary = kernel.transition(self._increments), kernel.stationary()
-        noise = stationary - transitions @ stationary @ transitions.transpose(0, 2, 1)
+        _, noise, stationary = self._law(values)
         total = np.linalg.slogdet(noise)[1].sum() + np.linalg.slogdet(stationary)[1]
         return -float(total)
 
+    def _law(self, values: Values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance S."""
+        kernel = MaternTime(values[self.parameters[0].name] / self._unit, self._nu)
+        transitions, stationary = kernel.transition(self._increments), kernel.stationary()
+        x = 2 * math.sqrt(2 * self._nu) / kernel.lengthscale * self._increments
+        noise = np.empty_like(transitions)
+        if self._states == 1:
+            noise[:, 0, 0] = -np.expm1(-x)
+        else:  # without differences, of which rounding would leave nothing where increments are small
+            noise[:, 0, 0] = gammainc(3, x)
+            noise[:, 0, 1] = noise[:, 1, 0] = 0.5 * x**2 * np.exp(-x)
+            noise[:, 1, 1] = noise[:, 0, 0] + 2 * x * np.exp(-x)
+        return transitions, noise, stationary
+
 
 def _tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> sp.csr_array:
+    """A symmetric matrix with all of its entries, zeros too, so that the pattern is the same for all values."""
     n = diagonal.size
-    return sp.csr_array(sp.diags_array([beside, diagonal, beside], offsets=[-1, 0, 1], shape=(n, n)))
+    at = np.arange(n)
+    places = np.concatenate([at, at[1:], at[:-1]]), np.concatenate([at, at[:-1], at[1:]])
+    return sp.csr_array((np.concatenate([diagonal, beside, beside]), places), shape=(n, n))

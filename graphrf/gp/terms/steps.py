@@ -10,17 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
-from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
+from graphrf._base.memory import require_memory
+from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in, nothing_new
+from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
+from graphrf.gp.terms.places import Ruler, Spacing
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
 from graphrf.gp.terms.structure import Independent, Structure, Values
 from graphrf.gp.terms.term import Term
 
 KINDS = ("iid", "ar1", "rw1", "rw2", "seasonal", "matern")
-# Levels of a random walk, whose scale takes a spectrum.
-_MOST = 2_000
-# How near increments must be to multiples of the smallest one.
-_WHOLE = 1e-6
+# Bytes of an entry of the dense precision of new levels, with the copies that a solve takes.
+_ENTRY = 24.0
+# Levels, of which the scale of a random walk takes dense algebra.
+_MOST = {"rw1": 2_000, "rw2": 2_000, "seasonal": 1_000_000}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Steps(Term):
     nu : {0.5, 1.5}
         The smoothness of the Matern process.
     prior : mapping, optional
-        Priors by name: `sd`; of "ar1" `correlation`, a `BetaPrior` of (1 + correlation) / 2; of "matern"
+        Priors by name: `sd`; of "ar1" `correlation`, a `BetaPrior` of (1 + correlation) / 2, which is that of
+        neighbours a usual step apart, and positive where steps are unequal; of "matern"
         `lengthscale`, in units of the column. Default: `PenalisedDeviation()`, `BetaPrior(5, 2)`, and a log-normal
         with median a tenth of the range and factor 4.
 
@@ -49,6 +52,10 @@ class Steps(Term):
     -----
     rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend is left
     out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
+
+    The usual step is the lower quartile of the differences of neighbours. Levels that are within a thousandth of
+    it from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates count
+    in days: in UTC, or on their own clock where all show the same time of day on it.
 
     Examples
     --------
@@ -88,7 +95,7 @@ class Steps(Term):
         return (self.by,)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (StepAxis(self, labels_in(frame[self.by])),)
+        return (StepAxis(self, labels_in(self.by, column_of(frame, self.by))),)
 
 
 class StepAxis(LevelAxis):
@@ -96,35 +103,28 @@ class StepAxis(LevelAxis):
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:
         self.column, self._term = term.by, term
-        places = _numbers(term.by, labels)
-        order = np.argsort(places)
-        places, labels = places[order], [labels[k] for k in order]
-        if places.size < 3:
-            raise checks.value_error(term.by, f"must have at least 3 levels for Steps, got {places.size}")
-        increments = np.diff(places)
-        self._step = float(increments.min())
-        whole = np.round(increments / self._step)
-        self._equal = bool((np.abs(increments / self._step - whole) < _WHOLE).all())
-        if term.kind in ("rw2", "seasonal"):
-            if not self._equal:
-                raise checks.value_error(
-                    term.by,
-                    f"must have equal steps for kind={term.kind!r}, got steps from {increments.min():g} to "
-                    f"{increments.max():g}; use 'rw1', 'ar1' or 'matern'",
-                )
-            every = np.concatenate([[0], np.cumsum(whole)]).astype(int)
-            filled = dict(zip(every.tolist(), labels, strict=True))
-            numbers = isinstance(labels[0], int | float)
-            places = places[0] + self._step * np.arange(int(every[-1]) + 1)
-            labels = [filled.get(k, each if numbers else f"step {k}") for k, each in enumerate(places.tolist())]
-        if term.kind in ("rw1", "rw2") and places.size > _MOST:
-            raise checks.value_error(
-                term.by, f"must have at most {_MOST:,} levels for kind={term.kind!r}, got {places.size:,}: round "
-                "them, or use 'ar1' or 'matern'"
-            )  # fmt: skip
-        self.levels, self._places = labels, places
+        self._ruler = Ruler.of(term.by, labels)
+        places = self._ruler.places(labels)
+        order = np.argsort(places, kind="stable")
+        filled = term.kind in ("rw2", "seasonal")
+        self._at = at = Spacing.of(self._ruler, places[order], finest=filled)
+        own = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
+        self.levels = [labels[k] for k in order[own]]
+        self._require_levels(np.diff(places[order[own]]))
+        if filled:
+            present = dict(zip(at.places.tolist(), self.levels, strict=True))
+            every = np.arange(at.places[-1] + 1)
+            self._at = at._replace(places=every, level=at.places[at.level].astype(int))
+            self.levels = [present.get(float(k), self._filled(int(k))) for k in every]
+        self._known = {labels[k]: int(level) for k, level in zip(order, self._at.level, strict=True)}
+        self._known.update({label: place for place, label in enumerate(self.levels)})
         self._parameter = self._trained()
-        self.structure = self._structure(places)
+        self.structure = self._structure(self._at.places)
+
+    @property
+    def lookup(self) -> Mapping[Hashable, int]:
+        """The level of each label, of which several may be one level."""
+        return self._known
 
     @property
     def factor(self) -> Structure:
@@ -133,63 +133,110 @@ class StepAxis(LevelAxis):
                 "terms", f"of kind 'seasonal', such as {self._term!r}, take no part in products"
             )
         if self._term.kind == "rw2":
-            return RandomWalk(np.diff(self._places) / self._step, 2, closed=True)
+            return RandomWalk(np.diff(self._at.places), 2, closed=True)
         return self.structure
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         known = self.lookup
-        labels = [label for label in labels_in(values) if label not in known]
+        labels = [label for label in labels_in(self.column, values) if label not in known]
         if not labels:
             return super().extension(values, hyperparameters)
-        places = _numbers(self.column, labels)
-        order = np.argsort(places)
-        labels, places = [labels[k] for k in order], places[order]
-        forward = places > self._places[-1]
-        if not forward.all() and self._term.kind in ("rw2", "seasonal"):
-            raise self.unknown([labels[k] for k in np.flatnonzero(~forward)])
-        if self._term.kind in ("rw2", "seasonal"):
-            ahead = (places - self._places[-1]) / self._step
-            if (np.abs(ahead - np.round(ahead)) > _WHOLE).any():
-                raise self.unknown(labels)
-            more = np.arange(1, int(np.round(ahead.max())) + 1)
-            new_places = self._places[-1] + self._step * more
-            index = {label: int(np.round(each)) - 1 for label, each in zip(labels, ahead, strict=True)}
-        else:
-            new_places, index = places, {label: place for place, label in enumerate(labels)}
-        every = np.concatenate([self._places, new_places])
+        at = self._at
+        places, level = at.on(self._ruler.places(labels))
+        found = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
+        new = [(float(x), label) for x, label, k in zip(places, labels, level, strict=True) if k < 0]
+        self._require_forecasts(new)
+        if not new:
+            return Extension(self._read(values, {}, found=found)[0], *nothing_new(len(values)))
+        states, more = self.structure.size // at.places.size, np.unique([x for x, _ in new])
+        filled = self._term.kind in ("rw2", "seasonal")
+        ahead = float(more[-1] - at.places[-1]) if filled else more.size
+        require_memory(
+            _ENTRY * (states * ahead) ** 2,
+            f"forecasts of {ahead:,.0f} levels of `{self.column}`",
+            "predict nearer levels, or fewer at a time",
+        )
+        if filled:
+            more = np.arange(at.places[-1] + 1, more[-1] + 1)
+        index = {label: int(np.searchsorted(more, x)) for x, label in new}
+        every = np.concatenate([at.places, more])
         by_time = np.argsort(every, kind="stable")
         whole = self._structure(every[by_time], like=self.structure).precision(hyperparameters)
         position = np.empty(every.size, dtype=int)
         position[by_time] = np.arange(every.size)
-        states = self.structure.size // self._places.size
-        n, k = self._places.size, new_places.size
+        n, k = at.places.size, more.size
         shift = np.arange(states)[:, None] * every.size
         old_at = (shift + position[:n]).ravel()
         new_at = (shift + position[n:]).ravel()
         precision = sp.csr_array(whole[new_at][:, new_at])
         mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
-        old, new, _ = self._read(values, index, k * states)
-        return Extension(sp.csr_array(old + new @ mean), new, precision, sp.csr_array((0, k * states)))
+        old, later, _ = self._read(values, index, k * states, found)
+        return Extension(sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states)))
+
+    def _require_levels(self, gaps: np.ndarray) -> None:
+        """ValueError for levels that a prior of this kind cannot have; `gaps` are those between levels."""
+        term, at = self._term, self._at
+        name, n = term.by, int(at.places[-1] + 1 if term.kind in ("rw2", "seasonal") else at.places.size)
+        if at.places.size < 3:
+            raise checks.value_error(name, f"must have at least 3 levels for Steps, got {at.places.size}")
+        if term.kind in ("rw2", "seasonal") and not at.equal:
+            raise checks.value_error(
+                name,
+                f"must have equal steps for kind={term.kind!r}, got steps from {gaps.min():g} to {gaps.max():g}: "
+                "number them (12 * year + month for months), or use 'rw1', 'ar1' or 'matern'",
+            )
+        if n < (term.period or 0):
+            raise checks.value_error(
+                name, f"must have all {term.period} levels of a season, got {n}; use 'rw1' or 'ar1' for so few"
+            )
+        if n > (most := _MOST.get(term.kind, n)):
+            raise checks.value_error(
+                name, f"must have at most {most:,} levels for kind={term.kind!r}, got {n:,}: round "
+                "them, or use 'ar1' or 'matern'"
+            )  # fmt: skip
+
+    def _require_forecasts(self, new: list[tuple[float, Hashable]]) -> None:
+        """ValueError for new levels of which this kind says nothing."""
+        filled = self._term.kind in ("rw2", "seasonal")
+        if filled and (early := [label for x, label in new if x < self._at.places[-1]]):
+            raise self.unknown(early)
+        whole = filled or (self._term.kind == "ar1" and self._at.equal)
+        between = [label for x, label in new if x != round(x)]
+        if whole and between:
+            raise checks.value_error(
+                self.column,
+                f"must be a whole number of steps of {self._at.step:g} from the levels of the fit for "
+                f"kind={self._term.kind!r}, got {between[0]!r}: use 'rw1' or 'matern' for levels between steps",
+            )
+
+    def _filled(self, step: int) -> Hashable:
+        """The label of a level that the data lack."""
+        if self._ruler.dates:
+            return f"step {step}"
+        place = self._ruler.origin + self._at.first + self._at.step * step
+        return int(place) if float(place).is_integer() else float(place)
 
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
             law = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
-            if self._equal:
-                return Parameter(
-                    f"correlation({term.by})", "correlation", 0.5, -0.999, 0.9999, law, ("rho", id(term))
-                )
-            return Parameter(f"correlation({term.by})", "proportion", 0.5, 1e-3, 0.9999, law, ("rho", id(term)))
+            name, key = f"correlation({term.by})", ("rho", id(term))
+            if self._at.equal:
+                return Parameter(name, "correlation", 0.5, -0.999, 0.9999, law, key)
+            law = None if law is None else PositiveCorrelation(law.a, law.b)  # type: ignore[union-attr]
+            return Parameter(name, "proportion", 0.5, 1e-3, 0.9999, law, key)
         if term.kind == "matern":
-            span = float(np.ptp(self._places))
-            law = checked_prior("lengthscale", "positive", prior.get("lengthscale", (0.1 * span, 4.0)))
-            ends = 0.1 * self._step, 100 * span
+            span = self._at.step * float(self._at.places[-1])
+            law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
+            if "lengthscale" in prior:
+                law = checked_prior("lengthscale", "positive", prior["lengthscale"])
+            ends = 0.1 * self._at.step, 100 * span
             return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
         return None
 
     def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:
-        """The prior at some places; `like` another one, with its scale."""
-        kind, increments = self._term.kind, np.diff(places) / self._step
+        """The prior at some places, in steps; `like` another one, with its scale."""
+        kind, increments = self._term.kind, np.diff(places)
         if kind == "iid":
             return Independent(places.size)
         if kind == "ar1":
@@ -197,23 +244,8 @@ class StepAxis(LevelAxis):
             return Autoregression(increments, self._parameter)
         if kind == "matern":
             assert self._parameter is not None
-            return MaternSteps(places, self._parameter, self._term.nu)
+            return MaternSteps(self._at.step * places, self._parameter, self._term.nu)
         if kind == "seasonal":
             assert self._term.period is not None
             return Seasonal(places.size, self._term.period)
         return RandomWalk(increments, int(kind[-1]), like=like if isinstance(like, RandomWalk) else None)
-
-
-def _numbers(column: str, labels: list[Hashable]) -> np.ndarray:
-    """Numbers of ordered labels: dates are counted in days."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    if all(isinstance(label, int | float | np.number) for label in labels):
-        array = np.asarray(labels)
-    if array.dtype.kind == "O" and all(hasattr(label, "timestamp") for label in labels):
-        array = np.array([np.datetime64(label) for label in labels])
-    if array.dtype.kind == "M":
-        return np.asarray(array.astype("datetime64[us]").astype(np.int64) / 86_400e6)
-    if array.dtype.kind not in "iuf":
-        raise checks.type_error(column, f"must hold numbers or dates for Steps, got {labels[0]!r}")
-    return checks.finite(column, array.astype(np.float64))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import product as pairs
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import scipy.sparse as sp
 
@@ -49,6 +49,9 @@ class Term:
     def deviation_prior(self) -> Any:
         """The prior of the term's standard deviation."""
         return checked_prior("sd", "positive", (self.prior or {}).get("sd", PenalisedDeviation()))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # terms are not changed, and scikit-learn's `clone` must keep what they share
 
     def __mul__(self, other: Any) -> ProductTerm:
         if not isinstance(other, Term) or isinstance(self, ProductTerm) or isinstance(other, ProductTerm):

@@ -1,4 +1,4 @@
-"""Reading OBJ and OFF meshes: the vertices and faces of a text file, whatever else it holds."""
+"""Reading OBJ, OFF and STL meshes: the vertices and faces of a text file, whatever else it holds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from graphrf._base.files.untrusted import short_bytes
 from graphrf.graph.geometry.faces import Faces
 
 _Number = TypeVar("_Number", int, float)
+# The words of a facet of STL, empty for numbers, and the places of the coordinates.
+_VERTEX = (b"vertex", b"", b"", b"")
+_FACET = (
+    b"facet",
+    b"normal",
+    b"",
+    b"",
+    b"",
+    b"outer",
+    b"loop",
+    *_VERTEX,
+    *_VERTEX,
+    *_VERTEX,
+    b"endloop",
+    b"endfacet",
+)
+_COORDINATES = [place for place in range(7, 19) if not _FACET[place]]
 
 
 def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
@@ -61,9 +78,13 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     Colours, normals and textures are left aside. Cost: a few seconds for a million lines.
     """
     text = re.sub(rb"#[^\r\n]*", b"", content)
-    head = re.match(rb"\s*(?:ST)?C?N?OFF\b(?!\s*BINARY)", text)
+    head = re.match(rb"\s*(?:(?:ST)?C?N?OFF(?![A-Za-z_])(?!\s*BINARY)|(?=\d+\s))", text)
     if head is None:
-        raise ValueError("it does not begin with OFF")
+        other = re.match(rb"\s*((?:ST)?C?N?4?n?OFF(?:\s*BINARY)?)", text)
+        kind = (
+            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read" if other else ""
+        )
+        raise ValueError(f"it does not begin with OFF{kind}")
     # Lines keep their numbers; the head may share one with the counts.
     lines = [line.split() for line in (b" " * head.end() + text[head.end() :]).splitlines()]
     lines[0:0] = [[] for _ in range(text[: head.end()].count(b"\n"))]
@@ -86,6 +107,28 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
             got = short_bytes(b" ".join(cells))
             raise ValueError(f"line {number}: a vertex has three numbers, got {got}") from None
     return np.array(coordinates).reshape(-1, 3), faces
+
+
+def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
+    """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a ValueError."""
+    lines = b"\n".join(content.splitlines())
+    words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
+    size = len(_FACET)
+    cells = np.array(words[: len(words) // size * size], dtype=bytes).reshape(-1, size)
+    wrong = np.zeros(cells.shape, dtype=bool)
+    for place, word in enumerate(_FACET):
+        if word:
+            wrong[:, place] = np.char.lower(cells[:, place]) != word
+    if wrong.any() or len(words) % size:
+        number = int(np.flatnonzero(np.r_[wrong.any(axis=1), True])[0])
+        got = short_bytes(b" ".join(words[number * size : number * size + size]))
+        raise ValueError(
+            f"facet {number + 1}: a normal and three vertices of three numbers were wanted, as in 'facet normal 0 0 1 "
+            f"outer loop vertex 0 0 0 ... endloop endfacet', got {got}"
+        )
+    coordinates = _numbers(cells[:, _COORDINATES].ravel().tolist(), float)
+    n_corners = 3 * len(cells)
+    return np.array(coordinates).reshape(-1, 3), Faces(np.arange(n_corners), np.arange(0, n_corners + 1, 3))
 
 
 def _faces(rows: list[tuple[int, list[bytes]]], n_vertices: int) -> Faces:

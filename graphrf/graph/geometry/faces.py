@@ -55,6 +55,14 @@ class Faces:
             total += int((rows[1:] == rows[:-1]).all(axis=1).sum())
         return total
 
+    def n_distinct(self) -> np.ndarray:
+        """The number of distinct vertices of each."""
+        owner = np.repeat(np.arange(len(self)), self.sizes)
+        order = np.lexsort((self.corners, owner))
+        corners, owner = self.corners[order], owner[order]
+        again = (corners[1:] == corners[:-1]) & (owner[1:] == owner[:-1])
+        return self.sizes - np.bincount(owner[1:][again], minlength=len(self))
+
     def triangles(self) -> np.ndarray:
         """Triangles, shape (T, 3), that make up the polygons, all at the first vertex of each."""
         count = self.sizes - 2
@@ -64,17 +72,31 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or more joins
-    none."""
+    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or more joins none.
+
+    Faces of fewer than three distinct vertices have no sides.
+    """
+    sides, owner, starts = _owned_sides(faces)
+    twice = starts[np.diff(np.r_[starts, len(sides)]) == 2]
+    pairs = np.column_stack([owner[twice], owner[twice + 1]])
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+
+
+def n_crowded_sides(faces: Faces) -> tuple[int, int]:
+    """The number of sides that belong to three faces or more, and of all sides."""
+    sides, _, starts = _owned_sides(faces)
+    return int((np.diff(np.r_[starts, len(sides)]) > 2).sum()), len(starts)
+
+
+def _owned_sides(faces: Faces) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sides of faces, ascending, the face of each, and where each distinct side begins."""
     sides, owner = faces.sides()
-    real = sides[:, 0] != sides[:, 1]
+    real = (sides[:, 0] != sides[:, 1]) & (faces.n_distinct() > 2)[owner]
     sides, owner = sides[real], owner[real]
     order = np.lexsort((owner, sides[:, 1], sides[:, 0]))
     sides, owner = sides[order], owner[order]
     starts = np.flatnonzero(np.r_[True, (sides[1:] != sides[:-1]).any(axis=1)]) if len(sides) else order
-    twice = starts[np.diff(np.r_[starts, len(sides)]) == 2]
-    pairs = np.column_stack([owner[twice], owner[twice + 1]])
-    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    return sides, owner, starts
 
 
 def side_pairs(faces: Faces) -> np.ndarray:

@@ -17,7 +17,7 @@ from graphrf._base.files.untrusted import read_bytes, untrusted
 from graphrf._base.warn import warn
 from graphrf.graph.files.other_formats import reader_of
 from graphrf.graph.files.text_files import suffix
-from graphrf.graph.files.text_meshes import read_obj, read_off
+from graphrf.graph.files.text_meshes import read_obj, read_off, read_stl_text
 from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
 from graphrf.graph.geometry.joining import checked_tolerance, join_places
 
@@ -25,17 +25,19 @@ MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
 # Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to 66, for OFF.
 _MESH = 100.0
 
+_FIRST_WORDS = {".ply": b"ply", ".off": b"OFF", ".stl": b"solid"}
+_DAMAGED = "it is damaged or truncated: fetch it again"
+
 # Cotangent weights of this size are no edges: two angles of 180 degrees together but for 0.0001.
 _RIGHT = 1e-6
 
 
 def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray, Faces]:
     """Vertices (V, 3) and faces of a Path, a trimesh.Trimesh or a pair of arrays, checked."""
-    faces: Any
     if isinstance(mesh, Path):
         vertices, faces = _read(mesh, memory_limit)
     elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
+        vertices, faces = np.asarray(mesh.vertices), _rows(np.asarray(mesh.faces))
         _warn_of_halves(faces)
     elif isinstance(mesh, tuple | list) and len(mesh) == 2:
         vertices, faces = checks.array("mesh", mesh[0]), _rows(mesh[1])
@@ -48,33 +50,64 @@ def mesh_arrays(mesh: Any, memory_limit: int | None = None) -> tuple[np.ndarray,
     return checks.finite("mesh vertices", vertices.astype(np.float64)), _checked(faces, len(vertices))
 
 
-def _checked(faces: Faces | np.ndarray, n_vertices: int) -> Faces:
+def _checked(faces: Faces, n_vertices: int) -> Faces:
     """Faces, once they are known to name vertices that exist."""
-    if isinstance(faces, np.ndarray):
-        if faces.ndim != 2 or faces.shape[1] < 3 or faces.dtype.kind not in "iu":
-            raise checks.value_error(
-                "mesh",
-                "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
-                f"of corners, got {checks.describe(faces)}",
-            )
-        faces = Faces.of_rows(faces)
     if len(faces) == 0:
         raise checks.value_error("mesh", "must have at least one face, got none")
     low, high = int(faces.corners.min()), int(faces.corners.max())
     if low < 0 or high >= n_vertices:
+        way_out = "; are yours counted from 1? Then subtract 1" if (low, high) == (1, n_vertices) else ""
+        if low == -1:
+            way_out = (
+                "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
+            )
         raise checks.value_error(
-            "mesh", f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}"
+            "mesh",
+            f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}{way_out}",
+        )
+    if low == 1 and np.unique(faces.corners).size == n_vertices - 1:
+        warn(
+            "faces have vertices from 0, and there is none with vertex 0, but all others are used: are they counted "
+            "from 1? Then subtract 1"
         )
     return Faces(faces.corners.astype(np.int64), faces.starts)
 
 
-def _rows(faces: Any) -> Any:
-    """Faces of a pair of arrays: lists of corners of several lengths as `Faces`, others as an array."""
-    if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable):
-        return checks.array("mesh", faces)
-    rows = list(faces)
-    if len({len(row) if isinstance(row, Sized) else -1 for row in rows}) < 2:
-        return checks.array("mesh", rows)
+def _rows(given: Any) -> Faces:
+    """Faces of a pair of arrays, without the number of corners that VTK has in front of each."""
+    faces = _polygons_of(given)
+    if not len(faces) or faces.sizes.min() < 4:
+        return faces
+    first = faces.corners[faces.starts[:-1]]
+    if (first != faces.sizes - 1).any():
+        return faces
+    behind = np.ones(len(faces.corners), dtype=bool)
+    behind[faces.starts[:-1]] = False
+    corners = faces.corners[behind]
+    # No polygon has a corner twice.
+    if (corners == np.repeat(first, faces.sizes - 1)).any():
+        return Faces(corners, faces.starts - np.arange(len(faces) + 1))
+    warn(
+        f"the first entries of the faces, {int(first[0])} and so on, are read as corners, though they are the numbers "
+        "of the others as well, as pyvista and VTK put them in front: if they are that, pass faces[:, 1:]"
+    )
+    return faces
+
+
+def _polygons_of(faces: Any) -> Faces:
+    """Faces as an array, as lists of corners, or as VTK has them, (k, k corners, k, k corners, ...)."""
+    rows = faces if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable) else list(faces)
+    if not isinstance(rows, list) or len({len(row) if isinstance(row, Sized) else -1 for row in rows}) < 2:
+        array = checks.array("mesh", rows)
+        if array.ndim == 1 and array.size and array.dtype.kind in "iu":
+            return _counted(array)
+        if array.ndim != 2 or array.shape[1] < 3 or array.dtype.kind not in "iu":
+            raise checks.value_error(
+                "mesh",
+                "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
+                f"of corners, got {checks.describe(array)}",
+            )
+        return Faces.of_rows(array)
     for number, row in enumerate(rows):
         corners = checks.array("mesh", row)
         if corners.ndim != 1 or len(corners) < 3 or corners.dtype.kind not in "iu":
@@ -84,10 +117,27 @@ def _rows(faces: Any) -> Any:
     return Faces.of_rows(rows)
 
 
-def _warn_of_halves(triangles: np.ndarray) -> None:
+def _counted(array: np.ndarray) -> Faces:
+    """Faces of an array of one axis, the number of corners in front of those of each."""
+    counts, place = [], 0
+    while place < array.size and array[place] >= 3:
+        counts.append(int(array[place]))
+        place += counts[-1] + 1
+    if place != array.size:
+        raise checks.value_error(
+            "mesh",
+            "must have faces of shape (F, k), or in one row the number of corners, three or more, in front of those "
+            f"of each, got {checks.describe(array)} without such a number at {min(place, array.size)}",
+        )
+    starts = np.r_[0, np.cumsum(counts)]
+    return Faces(np.delete(array, starts[:-1] + np.arange(len(counts))), starts)
+
+
+def _warn_of_halves(faces: Faces) -> None:
     """Warn if a mesh of trimesh, which holds triangles only, was made of quadrilaterals."""
-    if triangles.ndim != 2 or triangles.shape[1] != 3:
+    if (faces.sizes != 3).any():
         return
+    triangles = faces.triangles()
     count = halves_of_quads(triangles)
     if count > 1:
         first = len(triangles) - 2 * count
@@ -106,14 +156,31 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
         raise ValueError(
             f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} (.gz){reader_of(path)}"
         )
-    content = read_bytes(path, _MESH, memory_limit)
-    if kind in (".obj", ".off"):
+    content = read_bytes(path, _MESH, memory_limit).removeprefix(b"\xef\xbb\xbf")
+    reader = {".obj": read_obj, ".off": read_off}.get(kind)
+    if kind == ".stl" and len(content) != _stl_size(content):
+        lazy.need("trimesh", "reading STL and PLY meshes")
+        if b"endsolid" not in content.lower():
+            raise ValueError(
+                f"{path} is not a whole STL mesh, neither text with 'endsolid' nor binary of the "
+                f"{_stl_size(content):,} bytes that it declares (it has {len(content):,}); {_DAMAGED}"
+            )
+        reader = read_stl_text
+    if reader is not None:
+        if b"\0" in content:
+            raise ValueError(
+                f"{path} is not a mesh as text in UTF-8: it has zero bytes, as UTF-16 and binary files do"
+            )
         with untrusted(path, f"{kind[1:].upper()} mesh"):
-            vertices, faces = read_obj(content) if kind == ".obj" else read_off(content)
+            vertices, faces = reader(content)
+            if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
+                vertices, faces = _joined(vertices, faces)
     else:
         vertices, faces = _read_by_trimesh(path, kind, content)
     if not len(faces):
-        raise ValueError(f"{path} holds no faces; a mesh with faces was wanted")
+        begins = [end for end, word in _FIRST_WORDS.items() if content.lstrip().startswith(word) and end != kind]
+        way_out = f"; it begins as {begins[0]} files do: is that its format?" if begins else ""
+        raise ValueError(f"{path} holds no faces; a mesh with faces was wanted{way_out}")
     return vertices, faces
 
 
@@ -121,8 +188,6 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
     trimesh = lazy.need("trimesh", "reading STL and PLY meshes")
     # Textures would be read from other files, and vertices be numbered by them.
     options = {"process": False, **({"skip_materials": True, "fix_texture": False} if kind == ".ply" else {})}
-    if kind == ".stl":
-        content = _one_solid(content)
     log = logging.getLogger("trimesh")
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
@@ -141,7 +206,12 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         faces = Faces.of_rows(np.asarray(getattr(loaded, "faces", np.zeros((0, 3), dtype=np.int64))))
         if kind == ".ply" and len(faces):
             faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
-    _check_whole(path, content, kind, len(faces))
+    found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])  # not within a comment
+    if kind == ".ply" and found and len(faces) < int(found[1]):
+        raise ValueError(
+            f"{path} is not a whole PLY mesh: it declares {int(found[1]):,} faces and holds {len(faces):,}; "
+            f"{_DAMAGED}"
+        )
     if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
         with untrusted(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
@@ -165,13 +235,6 @@ def _polygons(held: Mapping[str, Any], triangles: Faces) -> Faces:
     return found
 
 
-def _one_solid(content: bytes) -> bytes:
-    """STL as text, its solids as one: trimesh makes a mesh of each, in quadratic time."""
-    if len(content) == _stl_size(content) or not content.lstrip().lower().startswith(b"solid"):
-        return content
-    return re.sub(rb"(?im)^[ \t]*endsolid[^\n]*\n\s*solid[^\n]*\n", b"", content)
-
-
 def _stl_size(content: bytes) -> int:
     """The size in bytes that binary STL declares."""
     return 84 + 50 * int.from_bytes(content[80:84], "little")
@@ -187,23 +250,6 @@ def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
     mesh = trimesh.Trimesh(np.ldexp(vertices, -exponent), faces.triangles(), process=False)
     mesh.merge_vertices()
     return np.ldexp(np.asarray(mesh.vertices), exponent), Faces.of_rows(np.asarray(mesh.faces))
-
-
-def _check_whole(path: Path, content: bytes, kind: str, n_faces: int) -> None:
-    """Refuse a file that ends early, which trimesh reads without a word as far as it goes."""
-    way_out = "it is damaged or truncated: fetch it again"
-    if kind == ".stl":
-        size = _stl_size(content)
-        if len(content) != size and b"endsolid" not in content.lower():
-            raise ValueError(
-                f"{path} is not a whole STL mesh, neither text with 'endsolid' nor binary of the {size:,} bytes "
-                f"that it declares (it has {len(content):,}); {way_out}"
-            )
-        return
-    found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])  # not within a comment
-    if found and n_faces < int(found[1]):
-        what = f"{path} is not a whole {kind[1:].upper()} mesh"
-        raise ValueError(f"{what}: it declares {int(found[1]):,} faces and holds {n_faces:,}; {way_out}")
 
 
 def weld(

@@ -125,8 +125,10 @@ def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
         a = SMOOTH.dense(grid) + 0.01 * np.eye(196)
         h = np.column_stack([np.ones(196), covariate])
         inverse = np.linalg.inv(h.T @ np.linalg.solve(a, h))
-        np.testing.assert_allclose(gp.coefficients_.mean, inverse @ h.T @ np.linalg.solve(a, y), rtol=1e-5)
-        np.testing.assert_allclose(gp.coefficients_.std, np.sqrt(np.diagonal(inverse)), rtol=1e-5)
+        np.testing.assert_allclose(
+            gp.coefficients_["mean"].to_numpy(), inverse @ h.T @ np.linalg.solve(a, y), rtol=1e-5
+        )
+        np.testing.assert_allclose(gp.coefficients_["sd"].to_numpy(), np.sqrt(np.diagonal(inverse)), rtol=1e-5)
 
 
 def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):

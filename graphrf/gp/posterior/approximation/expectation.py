@@ -75,6 +75,7 @@ class Approximation(NamedTuple):
     probabilities: np.ndarray  # (m, T) tilted probabilities of the points
     log_evidence: float  # NaN without log |I + W K|
     change: float  # of means in deviations, or of log variances, in the last round
+    ended: bool  # whether the last round changed as little as was asked for
 
     @property
     def settled(self) -> bool:
@@ -126,7 +127,7 @@ def approximate(
         points, probabilities, moments = _tilted(q, sites, responses, likelihood)
         inner = float((sites.shift - sites.precision * q.mean) @ q.mean)
         evidence = float(moments.log_mass.sum()) - 0.5 * (inner + q.log_volume)
-        return Approximation(sites, q, points, probabilities, evidence, math.inf), moments
+        return Approximation(sites, q, points, probabilities, evidence, math.inf, False), moments
 
     result, moments = evaluated()
     damping = _DAMPING
@@ -142,7 +143,7 @@ def approximate(
         if change > before.change:  # it would go to and fro
             damping = max(0.6 * damping, 0.1)
         if result.settled or abs(result.log_evidence - before.log_evidence) < enough:
-            break
+            return result._replace(ended=True)
     return result
 
 

@@ -21,8 +21,9 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 _MAX_CONJUGATE = 2_000
 # Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their
-# right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method stalls.
-_LOOSEST = 1e-3
+# right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: with large output scales and long
+# lengthscales, where nearly all of |K| is common to all nodes, Newton's method stalls at 1e-3 already.
+_LOOSEST = 1e-6
 _CLOSEST = 1e-10
 
 

@@ -86,6 +86,19 @@ def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
     )
 
 
+def of_two_directions(src: np.ndarray, dst: np.ndarray, length: np.ndarray) -> str:
+    """Warning about a list of roads that seems to hold both directions of most."""
+    apart = src != dst
+    there = set(zip(src[apart].tolist(), dst[apart].tolist(), length[apart].tolist(), strict=True))
+    n_back = sum((v, u, long) in there for u, v, long in there)
+    if len(there) <= 2 or 2 * n_back <= len(there):
+        return ""
+    return (
+        f"{n_back:,} of the {src.size:,} edges lead back along another of the same length, and both count as roads: "
+        "are they the two directions of one? Then leave one out, as MetricGraph.from_networkx does"
+    )
+
+
 def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0) -> str:
     """Warning about a graph of which many nodes, called `what`, have no edge, or that falls into many parts.
 

@@ -79,6 +79,11 @@ class MetricGraph:
     ------
     ValueError, TypeError
         For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
+
+    Warns
+    -----
+    UserWarning
+        If more than half of the edges lead back along another of the same length, as in a list of both directions.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class MetricGraph:
         self.src = self._ends("src", src)
         self.dst = self._ends("dst", dst)
         self.length = _checked_lengths(length, self.src.size)
+        notices.warn_together([notices.of_two_directions(self.src, self.dst, self.length)])
         lonely = np.flatnonzero(np.bincount(np.concatenate([self.src, self.dst]), minlength=self.n_nodes) == 0)
         if lonely.size:
             raise checks.value_error(

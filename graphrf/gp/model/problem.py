@@ -11,6 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
+from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights
 from graphrf.gp.model.likelihoods import checked_likelihood
@@ -26,6 +27,8 @@ from graphrf.kernels.kernel import Kernel
 # The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
 # With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
+# The precisions of the logarithms of larger counts leave no digits to those of the prior.
+_LARGEST_POISSON = 1e9
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,12 @@ def make_problem(
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+    if isinstance(likelihood, Poisson) and y.max(initial=0.0) > _LARGEST_POISSON:
+        raise checks.value_error(
+            "y",
+            f"must be counts of at most {_LARGEST_POISSON:g} with likelihood='poisson', got {y.max():g}: use "
+            "likelihood='negative_binomial', or 'log_normal' for amounts",
+        )
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
         gp.graph, kernels, mean, covariates, np.array([middle]), single=True, **_shared(gp, kernels),

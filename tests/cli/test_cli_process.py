@@ -130,25 +130,32 @@ def _in_bash(line):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
-@pytest.mark.parametrize("arguments", ["pagerank generated-torus -q -o -", "datasets", "pagerank karate -q --json"])
+@pytest.mark.parametrize(
+    "arguments", ["pagerank generated-torus -q -o -", "datasets", "pagerank karate -q --json"]
+)
 def test_output_that_nobody_reads_ends_quietly(arguments):
     assert _in_bash(f"$RUN {arguments} | true; echo ${{PIPESTATUS[0]}}") == ("141\n", "")
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.path.exists("/dev/full"), reason="devices of Linux")
 @pytest.mark.parametrize("arguments", ["--help", "--version", "pagerank --help", "datasets", "pagerank karate -q"])
-@pytest.mark.parametrize("output, message", [("&-", "standard output is closed"), ("/dev/full", "No space left")])
+@pytest.mark.parametrize(
+    ("output", "message"), [("&-", "standard output is closed"), ("/dev/full", "No space left")]
+)
 def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments, output, message):
     printed, error = _in_bash(f"code=$( ( $RUN {arguments} >{output}; echo $? >&3 ) 3>&1 ); echo $code")
     assert printed == "1\n"
-    assert error.startswith(f"graphrf: {message}") and error.count("\n") == 1
+    assert error.startswith(f"graphrf: {message}")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="streams of POSIX")
 @pytest.mark.parametrize("streams", ["2>&-", "<&-", "2>&- <&-"])
 def test_a_result_needs_no_other_stream(streams):
     printed, error = _in_bash(f"$RUN pagerank karate --top 1 --quiet {streams}; echo $?")
-    assert printed.splitlines()[-1] == "0" and printed.startswith("node") and not error
+    assert printed.splitlines()[-1] == "0"
+    assert printed.startswith("node")
+    assert not error
     assert "standard input is empty" in _in_bash("$RUN pagerank - <&-")[1]
 
 

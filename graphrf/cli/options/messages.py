@@ -160,9 +160,9 @@ def shortened(text: str) -> str:
 
 def open_streams() -> None:
     """Give the program the streams that its caller has closed: of these, only writing a result is an error."""
-    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def said_by(error: OSError) -> str:

@@ -324,8 +324,8 @@ def from_mesh(
     UserWarning
         If more than 1 % of 100 or more faces (or vertices), or most of fewer, have no neighbour; if a Trimesh
         seems to have split quadrilaterals; if vertices within a given `tolerance` stay apart; if faces repeat;
-        if many sides belong to three or more faces; if all vertices but 0 are used, or faces may begin with numbers
-        of corners.
+        if many sides belong to three or more faces; if all vertices but 0 are used, or faces may begin with
+        numbers of corners.
 
     Notes
     -----

@@ -94,8 +94,8 @@ def of_two_directions(src: np.ndarray, dst: np.ndarray, length: np.ndarray) -> s
     if len(there) <= 2 or 2 * n_back <= len(there):
         return ""
     return (
-        f"{n_back:,} of the {src.size:,} edges lead back along another of the same length, and both count as roads: "
-        "are they the two directions of one? Then leave one out, as MetricGraph.from_networkx does"
+        f"{n_back:,} of the {src.size:,} edges lead back along another of the same length, and both count as "
+        "roads: are they the two directions of one? Then leave one out, as MetricGraph.from_networkx does"
     )
 
 
@@ -127,9 +127,9 @@ def of_crowded_sides(n_crowded: int, n_sides: int, on: str) -> str:
     if n_crowded <= (0.01 if on == "faces" else 0.5) * n_sides:
         return ""
     return (
-        f"{n_crowded:,} of the {n_sides:,} sides belong to three faces or more{', and join none' * (on == 'faces')}: "
-        "are the faces tetrahedra, which are read as quadrilaterals, or surfaces with walls between them? Pass the "
-        "triangles of the outer surface"
+        f"{n_crowded:,} of the {n_sides:,} sides belong to three faces or more"
+        f"{', and join none' * (on == 'faces')}: are the faces tetrahedra, which are read as quadrilaterals, or "
+        "surfaces with walls between them? Pass the triangles of the outer surface"
     )
 
 

@@ -206,8 +206,8 @@ class MetricGraph:
             if (np.abs(whole) >= exact_below(whole.dtype)).any():
                 raise checks.value_error(
                     "places",
-                    f"must have {wanted} that {whole.dtype} holds exactly, got {np.abs(whole).max():.0f}, which may "
-                    "be rounded: pass a list of tuples, or a data frame with a column of integers for each",
+                    f"must have {wanted} that {whole.dtype} holds exactly, got {np.abs(whole).max():.0f}, which "
+                    "may be rounded: pass a list of tuples, or a data frame with a column of integers for each",
                 )
             whole = whole.astype(np.int64)
         first, *others = whole.T

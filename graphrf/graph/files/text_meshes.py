@@ -123,8 +123,8 @@ def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
         number = int(np.flatnonzero(np.r_[wrong.any(axis=1), True])[0])
         got = short_bytes(b" ".join(words[number * size : number * size + size]))
         raise ValueError(
-            f"facet {number + 1}: a normal and three vertices of three numbers were wanted, as in 'facet normal 0 0 1 "
-            f"outer loop vertex 0 0 0 ... endloop endfacet', got {got}"
+            f"facet {number + 1}: a normal and three vertices of three numbers were wanted, as in 'facet normal "
+            f"0 0 1 outer loop vertex 0 0 0 ... endloop endfacet', got {got}"
         )
     coordinates = _numbers(cells[:, _COORDINATES].ravel().tolist(), float)
     n_corners = 3 * len(cells)

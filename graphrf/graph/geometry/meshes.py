@@ -63,12 +63,13 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
             )
         raise checks.value_error(
             "mesh",
-            f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}{way_out}",
+            f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {low if low < 0 else high}"
+            f"{way_out}",
         )
     if low == 1 and np.unique(faces.corners).size == n_vertices - 1:
         warn(
-            "faces have vertices from 0, and there is none with vertex 0, but all others are used: are they counted "
-            "from 1? Then subtract 1"
+            "faces have vertices from 0, and there is none with vertex 0, but all others are used: are they "
+            "counted from 1? Then subtract 1"
         )
     return Faces(faces.corners.astype(np.int64), faces.starts)
 
@@ -88,8 +89,8 @@ def _rows(given: Any) -> Faces:
     if (corners == np.repeat(first, faces.sizes - 1)).any():
         return Faces(corners, faces.starts - np.arange(len(faces) + 1))
     warn(
-        f"the first entries of the faces, {int(first[0])} and so on, are read as corners, though they are the numbers "
-        "of the others as well, as pyvista and VTK put them in front: if they are that, pass faces[:, 1:]"
+        f"the first entries of the faces, {int(first[0])} and so on, are read as corners, though they are the "
+        "numbers of the others as well, as pyvista and VTK put them in front: if they are that, pass faces[:, 1:]"
     )
     return faces
 
@@ -98,16 +99,7 @@ def _polygons_of(faces: Any) -> Faces:
     """Faces as an array, as lists of corners, or as VTK has them, (k, k corners, k, k corners, ...)."""
     rows = faces if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable) else list(faces)
     if not isinstance(rows, list) or len({len(row) if isinstance(row, Sized) else -1 for row in rows}) < 2:
-        array = checks.array("mesh", rows)
-        if array.ndim == 1 and array.size and array.dtype.kind in "iu":
-            return _counted(array)
-        if array.ndim != 2 or array.shape[1] < 3 or array.dtype.kind not in "iu":
-            raise checks.value_error(
-                "mesh",
-                "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
-                f"of corners, got {checks.describe(array)}",
-            )
-        return Faces.of_rows(array)
+        return _of_array(checks.array("mesh", rows))
     for number, row in enumerate(rows):
         corners = checks.array("mesh", row)
         if corners.ndim != 1 or len(corners) < 3 or corners.dtype.kind not in "iu":
@@ -115,6 +107,20 @@ def _polygons_of(faces: Any) -> Faces:
                 "mesh", f"must have faces of three or more integers, got {checks.describe(row)} as face {number}"
             )
     return Faces.of_rows(rows)
+
+
+def _of_array(array: np.ndarray) -> Faces:
+    """Faces of an array of one or two axes."""
+    whole = array.dtype.kind in "iu"
+    if array.ndim == 1 and array.size and whole:
+        return _counted(array)
+    if array.ndim != 2 or array.shape[1] < 3 or not whole:
+        raise checks.value_error(
+            "mesh",
+            "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
+            f"of corners, got {checks.describe(array)}",
+        )
+    return Faces.of_rows(array)
 
 
 def _counted(array: np.ndarray) -> Faces:
@@ -126,8 +132,8 @@ def _counted(array: np.ndarray) -> Faces:
     if place != array.size:
         raise checks.value_error(
             "mesh",
-            "must have faces of shape (F, k), or in one row the number of corners, three or more, in front of those "
-            f"of each, got {checks.describe(array)} without such a number at {min(place, array.size)}",
+            "must have faces of shape (F, k), or in one row the number of corners, three or more, in front of "
+            f"those of each, got {checks.describe(array)} without such a number at {min(place, array.size)}",
         )
     starts = np.r_[0, np.cumsum(counts)]
     return Faces(np.delete(array, starts[:-1] + np.arange(len(counts))), starts)

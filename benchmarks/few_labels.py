@@ -4,10 +4,11 @@
     python benchmarks/few_labels.py --labels 20 --draws 20
 
 Graphs of 600 nodes: stochastic block models (mean degrees 6 within and 3 without a block; unbalanced blocks have
-shares proportional to 1, 2, 4, ...) and grids with labels drawn from the softmax of smooth fields; and, with the
-folder of data, polbooks and football. For `GraphGPClassifier`, label spreading (alpha .9) and logistic regression
-on 20 eigenvectors of the normalized Laplacian: log loss, expected calibration error (10 bins), share right and
-mean confidence at all other nodes of the classes that have a label, over all draws.
+shares proportional to 1, 2, 4, ...) and grids with labels drawn from the softmax of smooth fields, of one
+lengthscale and deviation or of those that the prior draws; and, with the folder of data, polbooks and football. For
+`GraphGPClassifier`, label spreading (alpha .9) and logistic regression on 20 eigenvectors of the normalized
+Laplacian: log loss, expected calibration error (10 bins), share right and mean confidence at all other nodes of the
+classes that have a label, over all draws with labels of two classes or more.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import graphrf as grf
+from graphrf.gp.hyperparameters.class_evidence import CONSTANT, PRIOR, UNIT
 
 
 def main() -> None:
@@ -31,11 +33,15 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="+", default=[20, 60, 300])
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--only", default="", help="data whose name begins so")
+    parser.add_argument("--predictive", default="mode")
+    parser.add_argument("--hyperparameters", default="average")
     options = parser.parse_args()
+    settings = {"predictive": options.predictive, "hyperparameters": options.hyperparameters}
     print(header("scipy", "scikit-learn"))
     print(f"{'log loss, error, right, confidence':<34} {'GraphGPClassifier':<23} {'spreading':<23} logistic")
     real = ["polbooks", "football"] if os.environ.get("GRAPHRF_DATA_DIR") else []
-    for name in ["blocks 3", "blocks 5", "unbalanced 3", "unbalanced 5", "fields 3", "fields 5", *real]:
+    made = [f"{kind} {n_classes}" for kind in ("blocks", "unbalanced", "fields", "prior") for n_classes in (3, 5)]
+    for name in [*made, *real]:
         for n in [n for n in options.labels if name.startswith(options.only) and (n < 100 or name not in real)]:
             answers: list[list[tuple[np.ndarray, np.ndarray]]] = [[], [], []]
             scales = []
@@ -43,10 +49,12 @@ def main() -> None:
                 rng = np.random.default_rng([draw, n])
                 graph, labels = drawn(name, rng)
                 nodes = rng.choice(graph.n_nodes, n, replace=False)
+                if np.unique(labels[nodes]).size < 2:
+                    continue
                 rest = np.setdiff1d(np.flatnonzero(np.isin(labels, labels[nodes])), nodes)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    gp = grf.GraphGPClassifier(graph, seed=draw).fit(nodes, labels[nodes])
+                    gp = grf.GraphGPClassifier(graph, seed=draw, **settings).fit(nodes, labels[nodes])
                 scales.append(gp.output_scale_)
                 own = np.searchsorted(gp.classes_, labels[rest])
                 fits = [gp.predict_proba(), spreading(graph, nodes, labels[nodes]),
@@ -65,14 +73,18 @@ def drawn(name: str, rng: np.random.Generator) -> tuple[grf.Graph, np.ndarray]:
     """A graph and the classes of its nodes."""
     if name in ("polbooks", "football"):
         data = grf.datasets.load(name)
-        return data.graph, np.asarray(data.targets)[:, 0] if np.ndim(data.targets) == 2 else np.asarray(
-            data.targets
-        )
+        return data.graph, np.asarray(data.targets).reshape(data.graph.n_nodes, -1)[:, 0]
     kind, n_classes = name.split()[0], int(name.split()[1])
-    if kind == "fields":
+    if kind in ("fields", "prior"):
         graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(24, 25)))
-        fields = grf.apply_root(graph, grf.Diffusion(8.0), rng.standard_normal((600, n_classes)))
-        chances = softmax(2.5 * fields / fields.std(), axis=1)
+        length, deviation, shift = 8.0, 2.5, np.zeros(n_classes)
+        if kind == "prior":
+            (middle, by), (scale, factor) = PRIOR.lengthscale, PRIOR.output_scale
+            length, shift = middle * by ** rng.standard_normal(), CONSTANT**0.5 * rng.standard_normal(n_classes)
+            deviation = UNIT * (scale * factor ** rng.standard_normal()) ** 0.5
+        fields = grf.apply_root(graph, grf.Diffusion(length), rng.standard_normal((600, n_classes)))
+        fields -= fields.mean(axis=0)
+        chances = softmax(deviation * fields / fields.std() + shift, axis=1)
         return graph, (rng.random((600, 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
     shares = 2.0 ** np.arange(n_classes) if kind == "unbalanced" else np.ones(n_classes)
     labels = np.sort(np.searchsorted(np.cumsum(shares / shares.sum()), (np.arange(600) + 0.5) / 600))

@@ -49,23 +49,23 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
         arcs = sp.csr_array((lengths, (src, dst)), (len(nodes),) * 2)
         remarks += _of_parallel_roads(arcs, len(pairs), weights, directed is None and graph.is_directed())
     notices.warn_together(remarks)
-    if graph.is_directed() and not keep and values is not None:
+    if graph.is_directed() and not keep:
         src, dst, values = _loops_once(graph, src, dst, values)
     adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep, loops_twice=False)
     return Graph(adjacency, nodes=nodes, directed=keep)
 
 
-def _values(graph: Any, name: str, pairs: list[Any], weights: Weights) -> np.ndarray:
+def _values(graph: Any, name: str | int, pairs: list[Any], weights: Weights) -> np.ndarray:
     """The weights or distances of all edges."""
     numbers = numbers_of_edges(graph, name)
     return checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
 
 
 def _loops_once(
-    graph: Any, src: np.ndarray, dst: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges without the second direction of each loop."""
-    if not (src == dst).any():
+    graph: Any, src: np.ndarray, dst: np.ndarray, values: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Edges without the second direction of each loop, which counts if edges have values."""
+    if values is None or not (src == dst).any():
         return src, dst, values
     first = (src != dst) | ~np.array(numbered_streets(graph, values.tolist())[1])
     return src[first], dst[first], values[first]

@@ -10,9 +10,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import graphrf as grf
 from graphrf.gp import metrics
-from graphrf.gp.hyperparameters.class_evidence import CONSTANT, ClassEvidence
+from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_space import Model
-from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.classes import integrated_softmax
 from graphrf.gp.routes.gram import SampledGram, SeriesGram

@@ -12,14 +12,12 @@ from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
 from graphrf.gp.hyperparameters.grid import systematic
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.model.hyperparameters import Hyperparameters
-from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.labels import CONSTANT, Labels
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence, evidence_slope
 from graphrf.gp.routes.gram import Gram
 
-# Prior variance of the constant of each class: shares of two classes differ by factors of some e^3.
-CONSTANT = 4.0
 # The unit of latent functions: a deviation between that of labels which are nearly equally probable everywhere and
 # that of nearly certain ones. The prior is chosen by `benchmarks/few_labels.py`.
 UNIT = 10**0.5

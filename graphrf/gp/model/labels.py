@@ -10,6 +10,8 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.names import is_missing
 
+# Prior variance of the constant of each class: shares of two classes differ by factors of some e^3.
+CONSTANT = 4.0
 # Words that mark a missing label.
 _PLACEHOLDERS = frozenset(
     "? - -- -1 na n/a nan none null nil unknown missing unlabelled unlabeled".split()  # noqa: SIM905

@@ -37,8 +37,8 @@ ROUTE = re.compile(r"\bmethod\w* (==|!=|in) |\b(precision|sampler)_? is (not )?N
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms and latent apart": (18_950, 16_500),
-    "lines of gp/terms and gp/latent": (3_450, 2_500),
+    "lines of gp/, terms and latent apart": (19_560, 16_500),
+    "lines of gp/terms and gp/latent": (5_050, 2_500),
     "files that a default fit enters": (44, 32),
     "functions that a default fit enters": (280, 320),
     "files that the example's fit enters": (46, 32),  # one more where a busy machine announces the wait
@@ -49,9 +49,9 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, terms and latent apart": (200, 170),
-    "named numbers in gp/terms and gp/latent": (43, 30),
-    "named numbers in hyperparameters/ and routes/": (75, 25),
+    "named numbers in gp/, terms and latent apart": (212, 170),
+    "named numbers in gp/terms and gp/latent": (54, 30),
+    "named numbers in hyperparameters/ and routes/": (76, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 2),
     "lines of the longest file of graphrf": (500, 500),

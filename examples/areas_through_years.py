@@ -89,7 +89,7 @@ def main() -> None:
         ),
     }
     for name, model in models.items():
-        print(f"{name}: log predictive densities {model.loo().total:.1f}, WAIC {model.waic().value:.1f}")
+        print(f"{name}: log predictive densities {model.loo().total:.1f}")
         print(model.summary().round(3), end="\n\n")
     if options.out:
         maps = {}

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax, ndtri, softmax
-from scipy.stats import qmc
 from sklearn.base import ClassifierMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
-from graphrf._base.memory import needs_memory, require_memory
-from graphrf._base.rows import slices
+from graphrf._base.memory import needs_memory
 from graphrf._base.types import NodesLike, SignalLike
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
 from graphrf.gp.hyperparameters.axis import KernelAxis
-from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
+from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
+from graphrf.gp.hyperparameters.explore import POINTS
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
+from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.labels import Labels, checked_labels
-from graphrf.gp.model.notices import schwarz_factor, warn_of_few, warn_of_no_edges, warn_of_nothing
-from graphrf.gp.model.prior import FLAT
+from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.progress import Step, step_bar
-from graphrf.gp.model.settings import check_latent_scale, checked_kernel, checked_method
-from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
+from graphrf.gp.model.settings import HYPERPARAMETERS, check_latent_scale, checked_kernel, checked_method
 from graphrf.gp.posterior.by_rows import SolverWarning
-from graphrf.gp.routes.costs import SERIES_BUDGET, choose_solver, column_products
+from graphrf.gp.posterior.classes import ClassPosterior
+from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
 from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
@@ -44,18 +42,8 @@ from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
 PREDICTIVES = ("mode", "integrated")
-# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all Newton steps.
-_FEW_COLUMNS = 1_000
-# Sparse rows that are made at once.
-_ROWS_AT_ONCE = 4_096
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
-# Deviation of latent functions around which output scales are sought: from labels that are nearly equally probable
-# everywhere to nearly certain ones.
-_UNIT = 10**0.5
-# Points of the integral over latent functions, and numbers that are summed at once.
-_POINTS = 512
-_POINT_NUMBERS = 4_000_000
 
 
 class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
@@ -64,9 +52,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
               f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
 
-    independent latent functions that share the node kernel K and the output scale sigma^2, with means b_c, the log
-    frequencies of the classes. The posterior is Laplace's approximation; hyperparameters maximise its marginal
-    likelihood on at most `max_train` labelled nodes.
+    independent latent functions that share the node kernel K and the output scale sigma^2, with means
+    b_c ~ N(0, 4). The posterior is Laplace's approximation; probabilities are averaged over the posterior of
+    lengthscale and output scale, which have weak priors: see "How a fit works".
 
     Examples
     --------
@@ -100,6 +88,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         Hyperparameters of the kernel to train: all but `nu` and `power`, none, or those named.
     predictive : {"mode", "integrated"}
         Probabilities are the softmax at the posterior mode, or its mean over the latent posterior; see Notes.
+    hyperparameters : {"average", "mode"}
+        Predictions average over about eight sets, or use the most probable one.
     max_train : int
         Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3 operations per
         step.
@@ -115,19 +105,22 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     classes_ : ndarray, shape (C,)
         The labels that occur, sorted.
     class_bias_ : ndarray, shape (C,)
-        The means b, with sum 0.
+        The means b at the posterior mode, with sum 0.
     log_marginal_likelihood_ : float
         Laplace's approximation, of the labels used in training.
+    n_points_ : int
+        Sets of hyperparameters averaged over.
     converged_, residual_ : bool, float
         Of training and the search for the mode.
     kernel_, output_scale_, method_, sampler_, seed_, n_observations_, n_observed_nodes_
-        What was trained and used.
+        What was trained and used; kernel and output scale are the most probable ones.
 
     Notes
     -----
-    Repeated labels at a node may disagree. Isolated nodes and components without labels have the class
-    frequencies. The mode is better calibrated where labels are certain, as on citation graphs, and the integral
-    where they are noisy (`examples/node_classification.py`).
+    Repeated labels at a node may disagree. Isolated nodes and components without labels have the classes' shares
+    by b, which are less extreme than those of a few labels. With few labels the mode is better calibrated, since
+    Laplace's approximation makes the integral too cautious (`benchmarks/few_labels.py`); where labels are noisy
+    and many, they hardly differ.
 
     Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
     """
@@ -153,6 +146,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         output_scale: float | None = None,
         optimize: bool | Sequence[str] = True,
         predictive: str = "mode",
+        hyperparameters: str = "average",
         max_train: int = 300,
         seed: int | None = None,
         n_threads: int | None = None,
@@ -166,6 +160,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.output_scale = output_scale
         self.optimize = optimize
         self.predictive = predictive
+        self.hyperparameters = hyperparameters
         self.max_train = max_train
         self.seed = seed
         self.n_threads = n_threads
@@ -211,11 +206,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
-        forget(self, ("_mode", "_labels", "_titles"))
+        forget(self, ("_posteriors", "_labels", "_titles"))
         self._keep_titles(nodes, labels)
         kernel, names = checked_kernel(self, self, self.kernel)
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
+        checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
+        n_points = POINTS if self.hyperparameters == "average" and (names or self.output_scale is None) else 1
         checks.flag("progress", self.progress)
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
@@ -225,40 +222,39 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         warn_of_no_edges(self.graph)
         warn_of_few(positions.size, bool(names) or self.output_scale is None)
         n_observed = known.nodes.size
-        if self.predictive == "integrated" and n_observed > _most_integrated(classes.size):
+        most = int((LARGEST_CURVATURE / (2 * classes.size * n_points)) ** 0.5)
+        if self.predictive == "integrated" and n_observed > most:
             raise ValueError(
-                f"predictive='integrated' holds 2 x classes x nodes^2 numbers: with {classes.size} classes at "
-                f"most {_most_integrated(classes.size)} labelled nodes, got {n_observed}; use predictive='mode', "
-                "or fit on fewer"
+                f"predictive='integrated' holds 2 x classes x nodes^2 numbers for each of {n_points} sets of "
+                f"hyperparameters: with {classes.size} classes at most {most} labelled nodes, got {n_observed}; "
+                "use predictive='mode', or fit on fewer"
             )
         self.classes_ = classes
-        self.class_bias_ = known.bias
         self.seed_ = checks.seed(self.seed)
         kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
-        plan = self._plan(kernel, names, n_observed)
-        precision = plan.route.precision
+        plan = self._plan(kernel, names, n_observed, n_points)
         self.method_ = plan.route.name
         n_train = min(self.max_train, n_observed, plan.route.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
         with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
-            found, self.sampler_ = self._trained(plan.route, seen, kernel, names, bar.update)
-        self._warn_of_nothing(found.log_posterior, seen, names)
+            found, points, self.sampler_ = self._trained(plan.route, seen, kernel, names, n_points > 1, bar.update)
         self.kernel_ = found.model.kernel
-        self.output_scale_ = found.model.output_scale
-        self.log_marginal_likelihood_ = found.log_posterior
+        self.output_scale_ = found.amplitude
+        density, _ = found.space.log_prior(found.space.vector(found.model))
+        self.log_marginal_likelihood_ = found.log_posterior - density
+        points = points or [found.hyperparameters]
 
-        if precision is not None:
-            precision = self._trained_precision(precision)
+        precisions = self._trained_precisions(plan.route.precision, points)
         with linear_algebra(n_observed, self.n_threads):
-            self._condition(known, precision)
-        self.converged_ = found.converged and self._mode.converged
-        self.residual_ = self._mode.residual
-        if not self._mode.converged:
+            self._condition(known, points, precisions)
+        self.converged_ = found.converged and all(each.mode.converged for each in self._posteriors)
+        if not all(each.mode.converged for each in self._posteriors):
+            worst = max((each.mode for each in self._posteriors), key=lambda mode: mode.residual)
             warn(
-                f"the posterior mode was not reached: after {self._mode.iterations} Newton steps the gradient is "
+                f"the posterior mode was not reached: after {worst.iterations} Newton steps the gradient is "
                 f"{self.residual_:.2g} of its first size; fix a smaller `output_scale`",
                 SolverWarning,
             )
@@ -269,26 +265,29 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         method = checked_method(self.method)
         return "features" if method == "auto" and self.sampler is not None else method
 
-    def _plan(self, kernel: Kernel, names: tuple[str, ...], n_observed: int) -> Plan:
+    def _plan(self, kernel: Kernel, names: tuple[str, ...], n_observed: int, n_points: int) -> Plan:
         """The route; sampled features also where the prior variances of all nodes cost too much by the series."""
 
         def plan(method: str) -> Plan:
             return make_plan(
                 self.graph, [(kernel, names)], n_observed, method=method, automatic=False, sampler=self.sampler,
-                n_points=1, n_threads=self.n_threads,
+                n_points=n_points, n_threads=self.n_threads,
             )  # fmt: skip
 
         asked = self._asked_method()
         made = plan(asked)
-        variances = column_products(self.graph, self.graph.n_nodes)
+        variances = n_points * column_products(self.graph, self.graph.n_nodes)
         if asked == "auto" and made.route.name == "series" and self.normalize and variances > SERIES_BUDGET:
             return plan("features")
         return made
 
     def _trained(
-        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...], step: Step
-    ) -> tuple[LatentMode, Any]:
-        """The best hyperparameters, and the sampler of their rows; rows are longer while they end too early."""
+        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...], averages: bool, step: Step
+    ) -> tuple[LatentMode, list[Hyperparameters], Any]:
+        """The most probable hyperparameters, points of their posterior, and the sampler of the rows of all.
+
+        Rows are longer while they end too early.
+        """
         start: Model | None = None
         scale = None if self.output_scale is None else float(self.output_scale)
         for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
@@ -296,69 +295,63 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
             axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
             parameters = Parameters(kernel, names, axis.ranges)
-            space = LatentSpace(parameters, scale, Likelihood(), FLAT, unit=_UNIT, length_unit=1.0)
-            found = find_latent_mode(space, ClassEvidence(grams.each[0], seen, self.normalize, step), start)
+            space = LatentSpace(parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit)
+            evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
+            found = find_latent_mode(space, evidence, start)
             start = found.model
             longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
             if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
                 break
         else:
             warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
-        trained = found.model.kernel
-        grams.check(trained)
-        return found, route.sampler_for([trained], seen.nodes.size, grams.sampler)
+        if scale is None:
+            n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
+            warn_of_nothing(factor, n, "the labels")
+        points = evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
+        kernels = [found.model.kernel, *(point.kernel for point in points)]
+        for each in kernels:
+            grams.check(each)
+        return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
-    def _warn_of_nothing(self, log_evidence: float, seen: Labels, names: tuple[str, ...]) -> None:
-        """Compare the evidence with that of labels drawn by the classes' shares alone."""
-        if self.output_scale is None:
-            alone = float((seen.counts * log_softmax(seen.bias)).sum())
-            n = int(seen.counts.sum())
-            warn_of_nothing(schwarz_factor(log_evidence, alone, 1 + len(names), max(n, 1)), n, "the labels")
-
-    def _trained_precision(self, precision: KernelPrecision) -> KernelPrecision | None:
-        """Precision of the trained kernel; if that is singular and was not asked for, None and the series."""
+    def _trained_precisions(
+        self, precision: KernelPrecision | None, points: Sequence[Hyperparameters]
+    ) -> list[KernelPrecision] | None:
+        """Precisions of the points; if one is singular and was not asked for, None and the series."""
+        if precision is None:
+            return None
         try:
-            trained = precision.with_kernel(self.kernel_)
+            trained = [precision.with_kernel(point.kernel) for point in points]
         except ValueError:
             if self._asked_method() == "precision":
                 raise
             self.method_ = "series"
             return None
-        trained.warn_of_rounding()
+        for each in trained:
+            each.warn_of_rounding()
         return trained
 
-    def _condition(self, labels: Labels, precision: KernelPrecision | None) -> None:
-        """The posterior mode, and what predictions take from it."""
-        self._labels = labels
+    def _condition(
+        self, labels: Labels, points: Sequence[Hyperparameters], precisions: Sequence[KernelPrecision] | None
+    ) -> None:
+        """The posterior mode at each point."""
+        self._labels, self._points = labels, points
         sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
-        self._covariance = Covariance.of(
-            self.graph, self.kernel_, self.output_scale_, n_threads=self.n_threads, sampled=sampled,
-            normalize=self.normalize, precision=precision,
-        )  # fmt: skip
-        self._rows = rows = self._covariance.rows(labels.nodes)
-        self._curvature: Curvature | None = None
-        small = choose_solver(self.graph, self.method_, labels.nodes.size) == "cholesky"
-        if precision is not None:
-            small = labels.nodes.size <= _FEW_COLUMNS
-        if small or self.predictive == "integrated":
-            require_memory(
-                24.0 * labels.nodes.size**2, f"the covariance of {labels.nodes.size} labelled nodes", "label fewer"
+        self._posteriors = []
+        for point, precision in zip(points, precisions or len(points) * [None], strict=True):
+            covariance = Covariance.of(
+                self.graph, point.kernel, point.amplitude, n_threads=self.n_threads, sampled=sampled,
+                normalize=self.normalize, precision=precision,
+            )  # fmt: skip
+            self._posteriors.append(
+                ClassPosterior(
+                    self.graph, labels, covariance, method=self.method_, integrated=self.predictive == "integrated"
+                )
             )
-            matrix = rows.dense()
-            matrix = 0.5 * (matrix + matrix.T)
-            mode = find_mode(lambda x: matrix @ x, labels.counts, labels.bias)
-            if self.predictive == "integrated":
-                try:
-                    self._curvature = Curvature(matrix, mode.probabilities, labels.counts.sum(axis=1))
-                except np.linalg.LinAlgError:
-                    raise ValueError(
-                        "the covariance of the labelled nodes cannot be factored: lower `output_scale`, or "
-                        "leave it to training"
-                    ) from None
-        else:
-            mode = find_mode(rows.gram, labels.counts, labels.bias)
-        self._mode = mode
-        self._spread = rows.apply_t(mode.weights)
+        self.n_points_ = len(points)
+        self.class_bias_ = np.array(
+            sum(point.weight * each.bias for point, each in zip(points, self._posteriors, strict=True))
+        )
+        self.residual_ = max(each.mode.residual for each in self._posteriors)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -386,15 +379,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self._check_fitted()
         positions = self._queried(nodes)
         distinct, inverse = np.unique(positions, return_inverse=True)
-        result = np.empty((distinct.size, self.classes_.size))
+        result = np.zeros((distinct.size, self.classes_.size))
         with linear_algebra(self.n_observed_nodes_, self.n_threads):
-            if self._curvature is None:
-                for block, mean in self._means(distinct):
-                    result[block] = softmax(mean, axis=1)
-            else:
-                normals = self._normals()
-                for block, mean, covariance in self._latents(distinct, self._curvature):
-                    result[block] = integrated_softmax(mean, covariance, normals)
+            for point, posterior in zip(self._points, self._posteriors, strict=True):
+                result += point.weight * posterior.probabilities(distinct, self.seed_)
         result = result[inverse]
         if checks.flag("as_frame", as_frame):
             return self._frame(nodes, dict(zip(self.classes_.tolist(), result.T, strict=True)))
@@ -422,54 +410,4 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return float(accuracy_score(labels, self.predict(self.graph.positions(positions)), sample_weight=weights))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_mode")
-
-    def _means(self, nodes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Posterior means of the latent functions, by blocks."""
-        # exact rows are applied over the whole graph, however few they are
-        size = max(nodes.size, 1) if self._covariance.exact else _ROWS_AT_ONCE
-        for block in slices(nodes.size, size):
-            yield block, self.class_bias_ + self._covariance.rows(nodes[block]).apply(self._spread)
-
-    def _latents(self, nodes: np.ndarray, curvature: Curvature) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Posterior means and covariances of the latent functions at each node, by blocks."""
-        for block in self._rows.blocks(nodes.size):
-            rows = self._covariance.rows(nodes[block])
-            cross, _ = self._rows.columns(rows)
-            mean = self.class_bias_ + cross.T @ self._mode.weights
-            yield block, mean, curvature.covariances(cross, rows.variances())
-
-    def _normals(self) -> np.ndarray:
-        """Points of the standard normal distribution in C dimensions, the same for every node."""
-        sequence = qmc.Sobol(self.classes_.size, seed=np.random.default_rng(self.seed_))
-        # the sequence is on a grid that may hold 0
-        return np.asarray(ndtri(np.clip(sequence.random(_POINTS), 1e-12, 1 - 1e-12)))
-
-
-def _most_integrated(n_classes: int) -> int:
-    """The most labelled nodes for which the latent covariance is held."""
-    return int((LARGEST_CURVATURE / (2 * n_classes)) ** 0.5)
-
-
-def integrated_softmax(mean: np.ndarray, covariance: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the standard normal.
-
-    Parameters
-    ----------
-    mean : ndarray, shape (q, C)
-    covariance : ndarray, shape (q, C, C)
-    normals : ndarray, shape (p, C)
-
-    Returns
-    -------
-    ndarray, shape (q, C)
-    """
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    roots = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
-    result = np.empty_like(mean)
-    width = max(1, _POINT_NUMBERS // normals.size)
-    for start in range(0, mean.shape[0], width):
-        part = slice(start, start + width)
-        latent = mean[part, None] + normals @ roots[part].transpose(0, 2, 1)
-        result[part] = softmax(latent, axis=2).mean(axis=1)
-    return result
+        return hasattr(self, "_posteriors")

@@ -214,7 +214,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
         training by the series.
         """
-        forget(self, ("_posterior", "_fitted", "_mean_function", "_titles"))
+        forget(self, ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients"))
         problem = make_problem(
             self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
             trials=trials,

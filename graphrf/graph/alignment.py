@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -89,8 +89,7 @@ class Rows:
         if len(table) < len(labels):  # repeated labels name no row
             return in_order
         own = [self.labels] if self.labels is not None and not self.numbered else []
-        ways = (_order(table, keys) for keys in [*own, *self.keys()])
-        named = [order for order in ways if order is not None]
+        named = list(filter(_is_known, (_order(table, keys) for keys in [*own, *self.keys()])))
         if not named:
             return [] if self.labelled else in_order
         if numbered and len(labels) == self.n_nodes and self.positions is not None:
@@ -213,6 +212,10 @@ def shown(labels: Sequence[Hashable]) -> str:
 
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _is_known(order: np.ndarray | None) -> TypeGuard[np.ndarray]:
+    return order is not None
 
 
 def _order(table: Mapping[Hashable, int], keys: Sequence[Any]) -> np.ndarray | None:

@@ -63,13 +63,9 @@ def ends_of_edges(name: str, values: Any) -> Any:
     if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):
-        values = list(values)
-        odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
-        if odd:
-            raise checks.type_error(name, f"must hold integer positions or names, got {checks.describe(odd[0])}")
-        if not all(isinstance(value, int | np.integer) for value in values):
+        values = _listed(name, list(values))
+        if isinstance(values, list):
             return values
-        values = np.array(values, dtype=np.uint64 if max(values, default=0) >= 2**63 else np.int64)
     if values.ndim != 1:
         raise checks.value_error(name, f"must have shape (E,), got {values.shape}")
     if values.dtype.kind in "fbc":
@@ -81,6 +77,16 @@ def ends_of_edges(name: str, values: Any) -> Any:
     if values.dtype == np.uint64 and values.max(initial=0) < 2**63:
         return values.astype(np.int64)  # numpy makes floats of both together
     return values if values.dtype.kind in "iu" else values.tolist()
+
+
+def _listed(name: str, values: list[Any]) -> Any:
+    """Listed integers as an array that holds them, other names as they are; an error for floats and booleans."""
+    odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
+    if odd:
+        raise checks.type_error(name, f"must hold integer positions or names, got {checks.describe(odd[0])}")
+    if not all(isinstance(value, int | np.integer) for value in values):
+        return values
+    return np.array(values, dtype=np.uint64 if max(values, default=0) >= 2**63 else np.int64)
 
 
 def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
@@ -184,6 +190,24 @@ def _first_directions(
     return np.delete(np.arange(src.size), second)
 
 
+def _mean(values: np.ndarray) -> float:
+    """The mean, also of values whose sum overflows; what is infinite is refused by Graph."""
+    with np.errstate(over="ignore"):
+        mean = float(values.mean())
+        return mean if np.isfinite(mean) else float((values / values.size).sum())
+
+
+def _inverses(distances: np.ndarray) -> np.ndarray:
+    """Inverse distances, once they are finite."""
+    with np.errstate(over="ignore"):
+        values = 1.0 / distances
+    if not np.isfinite(values).all():
+        raise checks.value_error(
+            "weight", f"must be distances with finite inverses, got {distances.min():g}; use a smaller unit"
+        )
+    return np.asarray(values)
+
+
 def merged_adjacency(
     n_nodes: int,
     src: np.ndarray,
@@ -209,12 +233,7 @@ def merged_adjacency(
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
     values = np.ones(len(src)) if weight is None else weight
     if weight_is == "distance" and weight is not None:
-        with np.errstate(over="ignore"):
-            values = 1.0 / weight
-        if not np.isfinite(values).all():
-            raise checks.value_error(
-                "weight", f"must be distances with finite inverses, got {weight.min():g}; use a smaller unit"
-            )
+        values = _inverses(weight)
     adjacency = sp.csr_array((values, (src, dst)), shape=(n_nodes, n_nodes))
     if weight is None:
         adjacency.data[:] = 1.0
@@ -223,7 +242,5 @@ def merged_adjacency(
         if not directed:
             there, back = adjacency[src, dst], adjacency[dst, src]
             kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
-        with np.errstate(over="ignore"):  # what is infinite is refused by Graph
-            mean = kept.mean()
-            adjacency.data *= mean if np.isfinite(mean) else (kept / kept.size).sum()
+        adjacency.data *= _mean(kept)
     return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

@@ -40,21 +40,35 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     if not nodes:
         raise checks.value_error("source", "must have at least one node, got an empty networkx graph")
     src, dst = _ends(graph, nodes, pairs)
-    values, name = None, weights.name
-    if name is not None:
-        numbers = numbers_of_edges(graph, name)
-        values = checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
+    name = weights.name
+    values = None if name is None else _values(graph, name, pairs, weights)
     distances, unused = notices.of_weights(name, Attributes(graph), weights)
     remarks = [distances, lengths_in_degrees(graph, name, values), unused]
     if graph.is_multigraph() and (keep or not streets):
-        arcs = sp.csr_array((np.ones(len(pairs)) if values is None else values, (src, dst)), (len(nodes),) * 2)
+        lengths = np.ones(len(pairs)) if values is None else values
+        arcs = sp.csr_array((lengths, (src, dst)), (len(nodes),) * 2)
         remarks += _of_parallel_roads(arcs, len(pairs), weights, directed is None and graph.is_directed())
     notices.warn_together(remarks)
-    if graph.is_directed() and not keep and values is not None and (src == dst).any():
-        first = (src != dst) | ~np.array(numbered_streets(graph, values.tolist())[1])
-        src, dst, values = src[first], dst[first], values[first]
+    if graph.is_directed() and not keep:
+        src, dst, values = _loops_once(graph, src, dst, values)
     adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep, loops_twice=False)
     return Graph(adjacency, nodes=nodes, directed=keep)
+
+
+def _values(graph: Any, name: str | int, pairs: list[Any], weights: Weights) -> np.ndarray:
+    """The weights or distances of all edges."""
+    numbers = numbers_of_edges(graph, name)
+    return checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
+
+
+def _loops_once(
+    graph: Any, src: np.ndarray, dst: np.ndarray, values: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Edges without the second direction of each loop, which counts if edges have values."""
+    if values is None or not (src == dst).any():
+        return src, dst, values
+    first = (src != dst) | ~np.array(numbered_streets(graph, values.tolist())[1])
+    return src[first], dst[first], values[first]
 
 
 def _of_parallel_roads(arcs: sp.csr_array, n_edges: int, weights: Weights, loses_directions: bool) -> list[str]:

@@ -201,16 +201,7 @@ def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]
     plain = [
         name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name for name in names
     ]
-    missing = next((place for place, name in enumerate(plain) if is_missing(name)), None)
-    if missing is not None:
-        raise checks.value_error("source", f"must name all nodes, got {plain[missing]!r} among {what} edges")
-    rounded = next((name for name in plain if is_rounded(name)), None)
-    if rounded is not None:
-        raise checks.value_error(
-            "source",
-            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows "
-            "of an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
-        )
+    _check_names(plain, what)
     try:
         positions, nodes = positions_of_names(plain)
     except TypeError as error:
@@ -223,6 +214,20 @@ def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]
             f"must not have names that look the same, got {alike!r} and {str(alike)!r}: make all of them text",
         )
     return positions, nodes
+
+
+def _check_names(names: list[Any], what: str) -> None:
+    """ValueError for names that are missing, and for floats that may be rounded."""
+    missing = next((place for place, name in enumerate(names) if is_missing(name)), None)
+    if missing is not None:
+        raise checks.value_error("source", f"must name all nodes, got {names[missing]!r} among {what} edges")
+    rounded = next((name for name in names if is_rounded(name)), None)
+    if rounded is not None:
+        raise checks.value_error(
+            "source",
+            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows "
+            "of an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
+        )
 
 
 def _with_values(

@@ -10,11 +10,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import graphrf as grf
 from graphrf.gp import metrics
-from graphrf.gp.classification import integrated_softmax
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_space import Model
-from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
+from graphrf.gp.posterior.classes import integrated_softmax
 from graphrf.gp.routes.gram import SampledGram, SeriesGram
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
@@ -39,14 +39,12 @@ def test_probabilities_are_those_of_dense_algebra(thirds, normalize, predictive)
     graph, labels, nodes = thirds
     gp = grf.GraphGPClassifier(graph, **FIXED, normalize=normalize, predictive=predictive)
     gp.fit(nodes, labels[nodes])
-    matrix = _dense(graph, grf.Diffusion(2.0), normalize, 5.0)
+    matrix = _dense(graph, grf.Diffusion(2.0), normalize, 5.0) + CONSTANT
     counts = (labels[nodes, None] == gp.classes_).astype(float)
-    bias = np.log(counts.mean(axis=0))
-    bias -= bias.mean()
-    np.testing.assert_allclose(gp.class_bias_, bias)
     own = matrix[np.ix_(nodes, nodes)]
-    mode = find_mode(lambda x: own @ x, counts, bias, tol=1e-10)
-    mean = bias + matrix[:, nodes] @ mode.weights
+    mode = find_mode(lambda x: own @ x, counts, tol=1e-10)
+    np.testing.assert_allclose(gp.class_bias_, CONSTANT * mode.weights.sum(axis=0), atol=1e-6)
+    mean = matrix[:, nodes] @ mode.weights
     proba = gp.predict_proba()
     if predictive == "mode":
         np.testing.assert_allclose(proba, softmax(mean, axis=1), atol=1e-6)
@@ -65,13 +63,14 @@ def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatc
     graph, labels, nodes = thirds
     gp = grf.GraphGPClassifier(graph, **FIXED, method=method)
     dense = gp.fit(nodes, labels[nodes]).predict_proba()
-    monkeypatch.setattr("graphrf.gp.classification.choose_solver", lambda *_: "cg")
+    monkeypatch.setattr("graphrf.gp.posterior.classes.choose_solver", lambda *_: "cg")
     np.testing.assert_allclose(gp.fit(nodes, labels[nodes]).predict_proba(), dense, atol=1e-6)
 
 
+@pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("method", ["series", "features"])
-def test_the_search_has_the_gradient_of_finite_differences(thirds, method, normalize):
+def test_the_search_has_the_gradient_of_finite_differences(thirds, method, normalize, trained):
     graph, labels, nodes = thirds
     if method == "series":
         gram = SeriesGram(graph, "normalized", np.sort(nodes), max_degree=200)
@@ -80,7 +79,7 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
         features = grf.sample_features(graph, walks, nodes=np.sort(nodes), seed=0, dtype="float64")
         gram = SampledGram(features.factor(), 1.0)
     known = Labels.of(nodes, np.unique(labels[nodes], return_inverse=True)[1], 3)
-    evidence = ClassEvidence(gram, known, normalize)
+    evidence = ClassEvidence(gram, known, normalize, trained)
 
     def at(point):
         return evidence.gradient(Model(grf.Diffusion(point[0]), np.exp(point[1]), None), ("lengthscale",))
@@ -110,8 +109,9 @@ def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
 
 def test_a_subset_trains_and_all_labels_are_used(thirds):
     graph, labels, nodes = thirds
-    gp = grf.GraphGPClassifier(graph, max_train=15, seed=0).fit(nodes, labels[nodes])
+    gp = grf.GraphGPClassifier(graph, max_train=15, hyperparameters="mode", seed=0).fit(nodes, labels[nodes])
     assert gp.n_observed_nodes_ == 40
+    assert gp.n_points_ == 1
     again = grf.GraphGPClassifier(
         graph, kernel=gp.kernel_, optimize=False, output_scale=gp.output_scale_, seed=1
     ).fit(nodes, labels[nodes])
@@ -162,8 +162,13 @@ def test_integers_and_strings_are_classes_alike(thirds):
 def test_nodes_out_of_reach_have_the_shares_of_the_classes():
     graph = grf.from_edges([0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7)  # two components and an isolated node
     gp = grf.GraphGPClassifier(graph, **FIXED).fit([0, 1, 3, 0], ["x", "x", "y", "x"])
-    np.testing.assert_allclose(gp.predict_proba([4, 5, 6]), [[0.75, 0.25]] * 3, atol=1e-12)
+    shares = gp.predict_proba([4, 5, 6])
+    np.testing.assert_allclose(shares, np.tile(softmax(gp.class_bias_), (3, 1)), atol=1e-12)
+    assert 0.5 < shares[0, 0] < 0.75  # those of four labels by less, as they may be chance
     assert gp.predict_proba([0])[0, 0] > 0.75
+    nodes, labels = np.arange(4).repeat(300), 4 * (225 * ["x"] + 75 * ["y"])
+    many = grf.GraphGPClassifier(graph, **FIXED | {"output_scale": 0.01}).fit(nodes, labels)
+    np.testing.assert_allclose(many.predict_proba([6]), [[0.75, 0.25]], atol=0.01)
 
 
 def test_contradicting_labels_at_one_node_are_legal(thirds):
@@ -199,6 +204,7 @@ def test_bad_labels_are_refused(thirds, nodes, labels, error, message):
     ("settings", "error", "message"),
     [
         ({"predictive": "mean"}, ValueError, "`predictive` must be one of 'mode', 'integrated'"),
+        ({"hyperparameters": "best"}, ValueError, "`hyperparameters` must be one of 'average', 'mode'"),
         ({"output_scale": 0.0}, ValueError, "`output_scale` must be greater than 0"),
         ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
         ({"method": "magic"}, ValueError, "`method` must be one of"),
@@ -221,6 +227,44 @@ def test_predictions_before_a_fit_and_integrals_that_are_too_large_are_refused(t
     monkeypatch.setattr("graphrf.gp.classification.LARGEST_CURVATURE", 6 * 39**2)
     with pytest.raises(ValueError, match=r"at most 39 labelled nodes, got 40; use predictive='mode'"):
         grf.GraphGPClassifier(graph, **FIXED, predictive="integrated").fit(nodes, labels[nodes])
+
+
+# -- few labels ------------------------------------------------------------------------------------------
+
+
+def test_averages_are_those_of_fits_at_each_point(thirds):
+    graph, labels, nodes = thirds
+    gp = grf.GraphGPClassifier(graph, seed=0).fit(nodes, labels[nodes])
+    assert 2 <= gp.n_points_ <= 8
+    assert sum(point.weight for point in gp._points) == pytest.approx(1.0)
+    mean = 0.0
+    for point in gp._points:
+        one = grf.GraphGPClassifier(
+            graph, kernel=point.kernel, optimize=False, output_scale=point.amplitude, seed=0
+        ).fit(nodes, labels[nodes])
+        assert one.n_points_ == 1
+        mean = mean + point.weight * one.predict_proba()
+    np.testing.assert_allclose(gp.predict_proba(), mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("shares", [(150, 150), (240, 60)])
+@pytest.mark.parametrize("hyperparameters", ["average", "mode"])
+def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyperparameters):
+    """By maximum likelihood the scale ran to a bound of its search: labels were nearly certain, or unlearned."""
+    graph = grf.Graph(
+        nx.to_scipy_sparse_array(nx.stochastic_block_model(shares, [[0.04, 0.01], [0.01, 0.04]], seed=1))
+    )
+    truth = np.repeat([0, 1], shares)
+    right, confidence = [], []
+    for draw in range(6):
+        nodes = np.random.default_rng(draw).choice(300, 12, replace=False)
+        nodes[:2] = 0, 299
+        gp = grf.GraphGPClassifier(graph, hyperparameters=hyperparameters, seed=0).fit(nodes, truth[nodes])
+        probabilities = gp.predict_proba()
+        right.append(np.mean(probabilities.argmax(axis=1) == truth))
+        confidence.append(probabilities.max(axis=1).mean())
+    assert np.mean(right) > max(shares) / 300 + 0.05
+    assert abs(np.mean(confidence) - np.mean(right)) < 0.15
 
 
 # -- calibration ---------------------------------------------------------------------------------------
@@ -286,14 +330,16 @@ def test_bad_probabilities_are_refused(labels, proba, error, message):
         metrics.log_loss(labels, proba)
 
 
-@pytest.mark.parametrize("predictive", ["mode", "integrated"])
-def test_files_keep_the_predictions(tmp_path, predictive):
+@pytest.mark.parametrize(("predictive", "hyperparameters"), [("mode", "average"), ("integrated", "mode")])
+def test_files_keep_the_predictions(tmp_path, predictive, hyperparameters):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(5, 6)))
     labels = np.array(["west", "east"])[np.arange(30) % 6 // 3]
     nodes = np.arange(0, 30, 3)
     for method in ("series", "precision", "features"):
         kernel = grf.Matern(nu=2.0, lengthscale=2.0)
-        gp = grf.GraphGPClassifier(graph, kernel=kernel, method=method, predictive=predictive, seed=0)
+        gp = grf.GraphGPClassifier(
+            graph, kernel=kernel, method=method, predictive=predictive, hyperparameters=hyperparameters, seed=0
+        )
         gp.fit(nodes, labels[nodes]).save(tmp_path / "gp.npz", graph=method == "series")
         loaded = grf.GraphGPClassifier.load(tmp_path / "gp.npz", graph=None if method == "series" else graph)
         np.testing.assert_array_equal(loaded.predict_proba(), gp.predict_proba())

@@ -668,7 +668,7 @@ def test_the_table_in_the_documentation_names_these_tests():
     text = (here.parents[2] / "docs/estimators.md").read_text()
     tested = {
         name
-        for path in (here, here.parent / "time/test_conveniences.py")
+        for path in (here, *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")))
         for name in re.findall(r"def (test_\w+)", path.read_text())
     }
     named = set(re.findall(r"`(test_\w+)`", text))

@@ -9,8 +9,9 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
-from graphrf.gp.files.objects import attributes, check_sampler, decoded
+from graphrf.gp.files.objects import attributes, check_probabilities, check_sampler, decoded
 from graphrf.gp.files.saved import Saved
+from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.labels import Labels
 from graphrf.gp.model.settings import check_latent_scale
 from graphrf.graph.graph import Graph
@@ -21,6 +22,7 @@ _FITTED = (
     *("kernel_", "sampler_", "output_scale_", "log_marginal_likelihood_", "method_", "seed_"),
     *("n_observations_", "converged_"),
 )
+_POINT = ("kernel", "amplitude", "output_scale", "noise", "weight")
 
 
 class SavedClassifier(Saved):
@@ -32,6 +34,7 @@ class SavedClassifier(Saved):
         record = {
             "settings": attributes(self, [name for name in self.get_params(deep=False) if name != "graph"]),
             "fitted": attributes(self, _FITTED),
+            "points": [attributes(point, _POINT) for point in self._points],
             "classes": self.classes_.tolist(),
             "kind": self.classes_.dtype.str,
         }
@@ -50,12 +53,14 @@ class SavedClassifier(Saved):
         loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
         for name, value in fitted.items():
             setattr(loaded, name, value)
-        loaded.classes_, loaded.class_bias_ = classes, labels.bias
-        loaded.n_observed_nodes_ = labels.nodes.size
-        precision = SparsePrecision(graph, loaded.kernel_) if loaded.method_ == "precision" else None
+        loaded.classes_, loaded.n_observed_nodes_ = classes, labels.nodes.size
+        points = [_point(point, fitted) for point in record["points"]]
+        check_probabilities(point.weight for point in points)
+        precisions = None
+        if loaded.method_ == "precision":
+            precisions = [SparsePrecision(graph, point.kernel) for point in points]
         with linear_algebra(labels.nodes.size, loaded.n_threads):
-            loaded._condition(labels, precision)
-        loaded.residual_ = loaded._mode.residual
+            loaded._condition(labels, points, precisions)
         return loaded
 
 
@@ -69,7 +74,17 @@ def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes:
     seen = counts > 0
     if (counts < 0).any() or (counts > 2.0**53).any() or not (seen.any(axis=0).all() and seen.any(axis=1).all()):
         raise ValueError("its counts of labels are invalid")
-    return Labels.of_counts(nodes, counts)
+    return Labels(nodes, counts)
+
+
+def _point(record: Mapping[str, Any], fitted: Mapping[str, Any]) -> Hyperparameters:
+    """A point that predictions average over, once it can be such."""
+    point = Hyperparameters(**{name: decoded(record[name]) for name in _POINT})
+    if fitted["sampler_"] is not None:
+        check_sampler(fitted["sampler_"], require_kernel(point.kernel))
+    check_latent_scale(checks.number("amplitude", point.amplitude, low=0, include_low=False))
+    checks.number("weight", point.weight, low=0, high=1, include_low=False)
+    return point
 
 
 def _check_fitted(fitted: dict[str, Any]) -> None:

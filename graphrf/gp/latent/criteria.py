@@ -16,7 +16,7 @@ from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import Marginals
 
-# The number of observations that are shown; the variance of a row's log density above which WAIC means little
+# The number of observations that are shown; the variance of a row's log density above which WAIC may mislead
 # (Vehtari, Gelman and Gabry 2017).
 _WORST, _UNRELIABLE = 3, 0.4
 # The largest fraction of an observation's precision due to its own site: above it nothing else is known.
@@ -95,7 +95,7 @@ def leave_one_out(points: Sequence[Gaussian], probabilities: np.ndarray, data: D
     if broken.size:
         warn(
             f"the log density of {broken.size} of {log_density.size} observations given all others is not finite, "
-            f"as that of row {index[broken[0]]!r}: they are impossible under the model, or alone determine a "
+            f"as that of row {index[broken[0]]!s}: they are impossible under the model, or alone determine a "
             "coefficient or level"
         )
     return LeaveOneOut(log_density, pit, float(log_density.sum()), index)
@@ -126,7 +126,7 @@ def waic(points: Sequence[Gaussian], probabilities: np.ndarray, data: Data) -> W
     far = int((variances > _UNRELIABLE).sum())
     if far:
         warn(
-            f"WAIC means little here: the log density of {far} of {variances.size} observations has a variance "
+            f"WAIC may mislead here: the log density of {far} of {variances.size} observations has a variance "
             f"above {_UNRELIABLE} over the posterior (up to {variances.max():.2g}); use loo()"
         )
     n_effective = float(variances.sum())

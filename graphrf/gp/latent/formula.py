@@ -103,10 +103,10 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
         require_columns(frame, [name], "the formula")
         return numbers(frame, name)
 
-    method = factor.eval_method.value
-    if method == "literal":
+    kind = factor.eval_method.value
+    if kind == "literal":
         return None
-    if method == "lookup":
+    if kind == "lookup":
         require_columns(frame, [factor.expr], "the formula")
         result = Expression(
             "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column", factor.expr

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
@@ -42,7 +42,7 @@ from graphrf.gp.terms.term import BoundTerm, Term
 _BESIDE = ("exposure", "trials", "event")
 
 
-class LatentGaussianModel(LatentPredictor, SavedModel, BaseEstimator):
+class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
     .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad

@@ -188,7 +188,7 @@ class LatentPredictor:
         Warns
         -----
         UserWarning
-            If the log density of an observation varies so much over the posterior that the criterion means little.
+            If the log density of an observation has a variance above 0.4 over the posterior: use `loo`.
         """
         self._check_fitted()
         return waic(self._points, self._probabilities, self._data)

@@ -169,7 +169,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         UserWarning
             If y does not vary, or a hyperparameter ends at a bound of its search range.
         """
-        forget(self, ("_posterior", "_titles"))
+        forget(self, ("_posterior", "_titles", "_coefficients"))
         fixed, prior = self._checked()
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)

@@ -10,6 +10,8 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.graph.names import is_missing
 
+# Prior variance of the constant of each class: shares of two classes differ by factors of some e^3.
+CONSTANT = 4.0
 # Words that mark a missing label.
 _PLACEHOLDERS = frozenset(
     "? - -- -1 na n/a nan none null nil unknown missing unlabelled unlabeled".split()  # noqa: SIM905
@@ -21,7 +23,6 @@ class Labels(NamedTuple):
 
     nodes: np.ndarray  # increasing, int64
     counts: np.ndarray  # (m, C): labels of each class at each node, or their sum of weights
-    bias: np.ndarray  # (C,): logarithms of the classes' proportions among all labels, of sum 0
 
     @classmethod
     def of(cls, nodes: np.ndarray, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> Labels:
@@ -29,17 +30,11 @@ class Labels(NamedTuple):
         distinct, where = np.unique(nodes, return_inverse=True)
         counts = np.zeros((distinct.size, n_classes))
         np.add.at(counts, (where, codes), 1.0 if weights is None else weights)
-        return cls.of_counts(distinct, counts)
-
-    @classmethod
-    def of_counts(cls, nodes: np.ndarray, counts: np.ndarray) -> Labels:
-        """Labels by their counts at distinct nodes; every class occurs."""
-        logs = np.log(counts.sum(axis=0))
-        return cls(nodes, counts, logs - logs.mean())
+        return cls(distinct, counts)
 
     def subset(self, chosen: np.ndarray) -> Labels:
-        """Labels of some of the nodes, given by their place; the bias stays that of all."""
-        return Labels(self.nodes[chosen], self.counts[chosen], self.bias)
+        """Labels of some of the nodes, given by their place."""
+        return Labels(self.nodes[chosen], self.counts[chosen])
 
 
 def checked_labels(

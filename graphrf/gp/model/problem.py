@@ -167,11 +167,11 @@ def make_problem(
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
-    # The logarithms of larger counts are so precise that no digits are left to the prior.
-    if isinstance(likelihood, Poisson) and y.max(initial=0.0) > 1e9:
+    # The logarithms of larger counts are so precise that less than three digits are left to the prior.
+    if isinstance(likelihood, Poisson) and y.max(initial=0.0) > 1e13:
         raise checks.value_error(
             "y",
-            f"must be counts of at most 10^9 with likelihood='poisson', got {y.max():g}: use "
+            f"must be counts of at most 10^13 with likelihood='poisson', got {y.max():g}: use "
             "likelihood='negative_binomial', or 'log_normal' for amounts",
         )
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0

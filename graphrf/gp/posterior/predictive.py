@@ -15,8 +15,9 @@ from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
 
-# Nodes at once; steps by which a bracket is widened and narrowed; and the error of a level, in normal deviates.
-_ROWS, _WIDENED, _NARROWED, _ERROR = 1_000, 200, 200, 1e-7
+# Pairs of a node and a level at once; the most steps that widen or narrow a bracket; the error of a level, in
+# normal deviates.
+_PAIRS, _STEPS, _ERROR = 3_000, 200, 1e-7
 # Probabilities whose normal deviates are finite.
 _LEAST, _MOST = 1e-300, 1 - 1e-16
 
@@ -44,7 +45,7 @@ def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> 
     size = mixture.centre.size
     require_quantiles(size, levels.size)
     result = np.empty((size, levels.size))
-    for block in slices(size, _ROWS):
+    for block in slices(size, max(1, _PAIRS // levels.size)):
         result[block] = _searched(mixture.at(np.arange(block.start, block.stop)), levels)
     return result
 
@@ -129,7 +130,7 @@ def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarr
     low, below, high, above = start.copy(), own.copy(), start.copy(), own.copy()
     for end, value, sign in ((low, below, -1.0), (high, above, 1.0)):
         pairs, width = every[own >= 0 if sign < 0 else own < 0], step.copy()
-        for _ in range(_WIDENED):
+        for _ in range(_STEPS):
             if not pairs.size:
                 break
             end[pairs] += sign * width[pairs]
@@ -137,7 +138,7 @@ def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarr
             value[pairs] = excess(end[pairs], pairs)
             pairs = pairs[value[pairs] >= 0 if sign < 0 else value[pairs] < 0]
     last = np.zeros(start.size)
-    for count in range(_NARROWED):
+    for count in range(_STEPS):
         pairs = np.flatnonzero(high - low > (1.0 if whole else _ERROR * unit))
         if not pairs.size:
             break

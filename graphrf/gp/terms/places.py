@@ -17,7 +17,7 @@ from graphrf._base.warn import warn
 # How near to each other levels of one grid are read as one, and how near to the grid they must be, in steps.
 NEAR = 1e-3
 # The same for levels that are not on a grid, so that neighbours can be told apart in double precision.
-_SAME = 1e-6
+SAME = 1e-6
 # Dates that were written as integers, by their digits.
 _WRITTEN = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 
@@ -87,9 +87,10 @@ class Spacing(NamedTuple):
     places: np.ndarray
     level: np.ndarray
     first: float  # the place of the first level, in the units of the column
+    same: float  # levels that are not on a grid are one where they are nearer to each other than this, in steps
 
     @classmethod
-    def of(cls, ruler: Ruler, places: np.ndarray, *, finest: bool) -> Spacing:
+    def of(cls, ruler: Ruler, places: np.ndarray, *, finest: bool, same: float) -> Spacing:
         """The levels of places that increase.
 
         The step is the lower quartile of the gaps, or the `finest` gap; gaps that are below a thousandth of the
@@ -99,24 +100,23 @@ class Spacing(NamedTuple):
         gaps = np.diff(places)
         apart = gaps[gaps > ruler.rounding]
         if not apart.size:
-            return cls(1.0, True, np.zeros(1), np.zeros(places.size, dtype=int), float(places[0]))
-        wide = apart[apart > NEAR * np.quantile(apart, 0.75)]
+            return cls(1.0, True, np.zeros(1), np.zeros(places.size, dtype=int), float(places[0]), same)
+        wide = apart[apart > NEAR * np.quantile(apart, 0.75, method="lower")]
         step = float(wide.min() if finest else np.quantile(wide, 0.25, method="lower"))
         grid = np.concatenate([[0.0], np.cumsum(np.round(gaps / step))])
         fitted = float(places[-1] - places[0]) / max(grid[-1], 1.0)
         if (np.abs(places - places[0] - fitted * grid) <= NEAR * fitted).all():
             step, own, equal, new = fitted, grid, True, np.diff(grid) > 0
-            merged = int((~new & (gaps > max(_SAME * step, ruler.rounding))).sum())
-            if merged:
-                warn(
-                    f"`{ruler.column}`: {merged} of {places.size} levels are within a thousandth of a step from "
-                    "others, and are read as one with these; round the column to have other levels"
-                )
         else:
             own, equal = (places - places[0]) / step, False
-            new = gaps > max(_SAME * step, ruler.rounding)
+            new = gaps > max(same * step, ruler.rounding)
+        if merged := int((~new & (gaps > max(SAME * step, ruler.rounding))).sum()):
+            warn(
+                f"`{ruler.column}`: {merged} of {places.size} levels are within a thousandth of a step from "
+                "others, and are read as one with these; round the column to have other levels"
+            )
         level = np.concatenate([[0], np.cumsum(new)]).astype(int)
-        return cls(step, equal, own[np.concatenate([[True], new])], level, float(places[0]))
+        return cls(step, equal, own[np.concatenate([[True], new])], level, float(places[0]), same)
 
     def on(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places in steps, and the level that each is read as, or -1."""
@@ -126,7 +126,7 @@ class Spacing(NamedTuple):
             own = np.where(np.abs(own - whole) <= NEAR, whole, own)
         after = np.clip(np.searchsorted(self.places, own), 1, self.places.size - 1)
         nearest = after - (own - self.places[after - 1] < self.places[after] - own)
-        known = np.abs(own - self.places[nearest]) <= _SAME
+        known = np.abs(own - self.places[nearest]) <= (SAME if self.equal else self.same)
         return own, np.where(known, nearest, -1)
 
 
@@ -166,5 +166,5 @@ def _number(column: str, label: Any) -> Any:
         raise checks.type_error(column, f"must hold numbers or dates for Steps, got {label!r}{hint}")
     value = int(label) if isinstance(label, Integral) else float(label)
     if not abs(value) <= sys.float_info.max:
-        raise checks.value_error(column, f"must be finite, got {label}")
+        raise checks.value_error(column, f"must be finite, got {checks.describe(label)}")
     return value

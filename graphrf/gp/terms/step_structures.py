@@ -137,7 +137,8 @@ class MaternSteps(Structure):
     """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their derivatives."""
 
     def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
-        self._increments, self._nu = np.diff(times), nu
+        self._unit = float(np.ptp(times))  # so that seconds since 1970 are as good as days
+        self._increments, self._nu = np.diff(times) / self._unit, nu
         self._states = int(nu + 0.5)
         self.size = self._states * times.size
         self.parameters = (lengthscale,)
@@ -170,7 +171,7 @@ class MaternSteps(Structure):
 
     def _law(self, values: Values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance S."""
-        kernel = MaternTime(values[self.parameters[0].name], self._nu)
+        kernel = MaternTime(values[self.parameters[0].name] / self._unit, self._nu)
         transitions, stationary = kernel.transition(self._increments), kernel.stationary()
         x = 2 * math.sqrt(2 * self._nu) / kernel.lengthscale * self._increments
         noise = np.empty_like(transitions)

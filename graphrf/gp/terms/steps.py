@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in, nothing_new
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
-from graphrf.gp.terms.places import Ruler, Spacing
+from graphrf.gp.terms.places import NEAR, SAME, Ruler, Spacing
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
 from graphrf.gp.terms.structure import Independent, Structure, Values
 from graphrf.gp.terms.term import Term
@@ -23,6 +23,9 @@ KINDS = ("iid", "ar1", "rw1", "rw2", "seasonal", "matern")
 _ENTRY = 24.0
 # Levels, of which the scale of a random walk takes dense algebra.
 _MOST = {"rw1": 2_000, "rw2": 2_000, "seasonal": 1_000_000}
+# The longest lengthscale in units of the shortest increment: beyond it, the precision of a differentiable process
+# has too few digits.
+_LONGEST = 3e4
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class Steps(Term):
     out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
 
     The usual step is the lower quartile of the differences of neighbours. Levels that are within a thousandth of
-    it from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates count
-    in days: in UTC, or on their own clock where all show the same time of day on it.
+    it from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates
+    count in days: in UTC, or on their own clock where all show the same time of day on it.
 
     Examples
     --------
@@ -107,7 +110,8 @@ class StepAxis(LevelAxis):
         places = self._ruler.places(labels)
         order = np.argsort(places, kind="stable")
         filled = term.kind in ("rw2", "seasonal")
-        self._at = at = Spacing.of(self._ruler, places[order], finest=filled)
+        same = NEAR if term.kind == "matern" and term.nu > 1 else SAME  # differentiable fields take more digits
+        self._at = at = Spacing.of(self._ruler, places[order], finest=filled, same=same)
         own = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
         self.levels = [labels[k] for k in order[own]]
         self._require_levels(np.diff(places[order[own]]))
@@ -230,8 +234,10 @@ class StepAxis(LevelAxis):
             law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
             if "lengthscale" in prior:
                 law = checked_prior("lengthscale", "positive", prior["lengthscale"])
-            ends = 0.1 * self._at.step, 100 * span
-            return Parameter(f"lengthscale({term.by})", "positive", 0.1 * span, *ends, law, ("length", id(term)))
+            shortest = self._at.step * float(np.diff(self._at.places).min())
+            longest = min(100 * span, _LONGEST * shortest) if term.nu > 1 else 100 * span
+            low, start = 0.1 * self._at.step, min(0.1 * span, 0.5 * longest)
+            return Parameter(f"lengthscale({term.by})", "positive", start, low, longest, law, ("length", id(term)))
         return None
 
     def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:

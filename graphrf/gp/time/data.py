@@ -100,7 +100,7 @@ def clock_of(times: Any) -> Clock:
     """The clock of the first times that a user gives: dates count from midnight before the first."""
     values, dates, zone = _read(times)
     if not dates:
-        _refuse_days(values)
+        _refuse_written_dates(values)
         if values.size and float(np.abs(values).max()) > 1e8:  # surely seconds or milliseconds
             raise checks.value_error(
                 "times",
@@ -113,16 +113,19 @@ def clock_of(times: Any) -> Clock:
     return Clock(int(values.min().astype("datetime64[D]").astype(np.int64)) * _DAY, zone)
 
 
-def _refuse_days(values: np.ndarray) -> None:
-    """ValueError for numbers that are all days written as 20260131."""
-    day, month = values % 100, values // 100 % 100
-    written = (values > 1e7) & (values < 1e8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    if values.size and (written & (values == np.floor(values))).all():
-        raise checks.value_error(
-            "times",
-            f"must be hours or dates, got days written as {values[0]:.0f}: pass "
-            'pandas.to_datetime(times, format="%Y%m%d")',
-        )
+def _refuse_written_dates(values: np.ndarray) -> None:
+    """ValueError for numbers that are all dates written as 20260131, or with hours, minutes and seconds behind."""
+    for more in range(4):
+        date = values // 100**more
+        day, month, hour = date % 100, date // 100 % 100, values // 100 ** max(more - 1, 0) % 100
+        written = (date >= 1e7) & (date < 1e8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+        written &= (values == np.floor(values)) & ((hour < 24) | (more == 0))
+        if values.size and written.all():
+            raise checks.value_error(
+                "times",
+                f"must be hours or dates, got dates written as {values[0]:.0f}: pass pandas.to_datetime("
+                f'[f"{{t:.0f}}" for t in times], format="{"%Y%m%d%H%M%S"[: 6 + 2 * more]}")',
+            )
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:

@@ -98,16 +98,7 @@ def _polygons_of(faces: Any) -> Faces:
     """Faces as an array, as lists of corners, or as VTK has them, (k, k corners, k, k corners, ...)."""
     rows = faces if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable) else list(faces)
     if not isinstance(rows, list) or len({len(row) if isinstance(row, Sized) else -1 for row in rows}) < 2:
-        array = checks.array("mesh", rows)
-        if array.ndim == 1 and array.size and array.dtype.kind in "iu":
-            return _counted(array)
-        if array.ndim != 2 or array.shape[1] < 3 or array.dtype.kind not in "iu":
-            raise checks.value_error(
-                "mesh",
-                "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
-                f"of corners, got {checks.describe(array)}",
-            )
-        return Faces.of_rows(array)
+        return _of_array(checks.array("mesh", rows))
     for number, row in enumerate(rows):
         corners = checks.array("mesh", row)
         if corners.ndim != 1 or len(corners) < 3 or corners.dtype.kind not in "iu":
@@ -115,6 +106,20 @@ def _polygons_of(faces: Any) -> Faces:
                 "mesh", f"must have faces of three or more integers, got {checks.describe(row)} as face {number}"
             )
     return Faces.of_rows(rows)
+
+
+def _of_array(array: np.ndarray) -> Faces:
+    """Faces of an array of one or two axes."""
+    whole = array.dtype.kind in "iu"
+    if array.ndim == 1 and array.size and whole:
+        return _counted(array)
+    if array.ndim != 2 or array.shape[1] < 3 or not whole:
+        raise checks.value_error(
+            "mesh",
+            "must have faces that are integers of shape (F, 3), or (F, k) for polygons of k corners, or lists "
+            f"of corners, got {checks.describe(array)}",
+        )
+    return Faces.of_rows(array)
 
 
 def _counted(array: np.ndarray) -> Faces:

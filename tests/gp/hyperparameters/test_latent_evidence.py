@@ -95,17 +95,18 @@ def test_what_cannot_be_factored_is_impossible(parts, monkeypatch):
         np.testing.assert_array_equal(slopes, np.zeros(3))
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-def test_classes_by_a_covariance_that_vanishes_are_impossible(normalize):
+@pytest.mark.parametrize(("normalize", "trained"), [(True, False), (False, True), (False, False)])
+def test_classes_by_a_covariance_that_vanishes_are_impossible(normalize, trained):
     steps = []
 
     def vanishing(kernel, names):
         return np.zeros((4, 4)), [np.zeros((4, 4))] * len(names)
 
     labels = Labels.of(np.arange(4), np.array([0, 1, 0, 1]), 2)
-    evidence = ClassEvidence(vanishing, labels, normalize, lambda: steps.append(1))
+    evidence = ClassEvidence(vanishing, labels, normalize, trained, lambda: steps.append(1))
     value, slopes = evidence.gradient(Model(KERNEL, 3.0, None), ("lengthscale",))
     assert steps == [1]
-    assert np.isfinite(value) != normalize  # a prior without variance is one, and has no correlation
+    # a prior without variance is one, and has no correlation and no variance to be scaled
+    assert np.isfinite(value) != (normalize or trained)
     np.testing.assert_array_equal(slopes, np.zeros(2))
-    assert evidence.amplitude(Model(KERNEL, 3.0, None)) == 3.0
+    assert trained or evidence.amplitude(Model(KERNEL, 3.0, None)) == 3.0

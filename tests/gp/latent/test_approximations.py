@@ -78,7 +78,7 @@ def test_normal_noise_is_exact():
     np.testing.assert_allclose(own.a @ mode.z, gain @ (data.y - OFFSET), atol=1e-7)
     np.testing.assert_allclose(mode.factor.variances(own.observed), np.diag(k - gain @ k), atol=1e-7)
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=False)
-    left_out = leave_one_out([posterior], np.ones(1), data)
+    left_out = leave_one_out([posterior], np.ones(1), data, np.arange(len(data.offset)))
     whole = np.linalg.inv(k + scale**2 * np.eye(M))
     variance = 1 / np.diag(whole)
     mean = data.y - OFFSET - variance * (whole @ (data.y - OFFSET))

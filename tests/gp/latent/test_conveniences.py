@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
@@ -51,6 +51,7 @@ BESIDE = {
     "binomial": {"trials": "trials"},
     "weibull": {"event": "seen"},
 }
+NAMED = [(likelihood, next(iter(own))) for likelihood, own in BESIDE.items() if own]
 ALL = pytest.mark.parametrize("likelihood", BESIDE)
 
 
@@ -240,6 +241,7 @@ def test_a_fit_that_is_interrupted_leaves_nothing_of_the_one_before(monkeypatch,
 
 def test_scikit_learn_clones_pickles_and_validates(fits):
     fitted = fits["poisson"]
+    assert is_regressor(fitted)
     assert clone(fitted).get_params()["terms"][0].graph is GRAPH
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(), fitted.predict())
     np.testing.assert_array_equal(clone(fitted).fit(FRAME).predict(), fitted.predict())

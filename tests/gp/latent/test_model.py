@@ -124,7 +124,8 @@ def test_answers_agree_with_each_other():
     assert abs(effects["mean"].sum()) < 1e-6
     left_out = model.loo()
     assert left_out.total < 0
-    assert model.waic().value == pytest.approx(-2 * left_out.total, rel=0.02)
+    with pytest.warns(UserWarning, match="5 of 200 observations has a variance above"):  # and yet nearly the same
+        assert model.waic().value == pytest.approx(-2 * left_out.total, rel=0.02)
     x = model.coefficients_.loc["x"]
     assert x["0.025"] < 0.3 < x["0.975"]
 

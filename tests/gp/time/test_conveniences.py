@@ -51,6 +51,13 @@ def test_quantiles_probabilities_and_scores():
     mean, std = gp.predict(return_std=True)
     low, high = np.moveaxis(gp.predict(quantiles=(0.025, 0.975)), -1, 0)
     np.testing.assert_allclose(high - low, 2 * 1.959964 * std, rtol=1e-6)
+    new = gp.predict(quantiles=(0.025, 0.975), return_std="observation")
+    mean, spread = gp.predict(return_std="observation")
+    np.testing.assert_allclose(
+        new, mean[..., None] + spread[..., None] * [-1.959964, 1.959964], rtol=1e-6, atol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"`quantiles` are returned alone.*those of a new observation"):
+        gp.predict(quantiles=(0.025, 0.975), return_std=True)
     np.testing.assert_array_equal(gp.probability(above=0.0) > 0.5, mean > 0)
     assert gp.score(FRAME) > 0.95
     assert np.isclose(gp.score(FRAME[["b", "a"]]), gp.score(FRAME[["a", "b"]]))

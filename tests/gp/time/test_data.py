@@ -60,10 +60,20 @@ def test_the_two_hours_of_an_autumn_night_are_one_hour_apart():
     assert np.diff(clock_of(twice).hours(twice)) == 1.0
 
 
-@pytest.mark.parametrize("days", [[20260131, 20260201], np.array([16000101.0]), pandas.Index([20261231])])
-def test_days_written_as_numbers_are_refused(days):
-    with pytest.raises(ValueError, match=r"`times` must be hours or dates, .*pandas\.to_datetime\(times, format="):
-        clock_of(days)
+@pytest.mark.parametrize("written", ["20260131", "2026013112", "202601311230", "20260131123059"])
+@pytest.mark.parametrize("form", [list, np.asarray, pandas.Index])
+def test_dates_written_as_numbers_are_refused_with_what_reads_them(written, form):
+    times = form([int(written), int(written) - 1])
+    with pytest.raises(ValueError, match="`times` must be hours or dates, got dates written as") as caught:
+        clock_of(times)
+    way_out = str(caught.value).split(": pass ")[1]
+    read = eval(way_out, {"pandas": pandas, "times": times})
+    assert read[0] == pandas.Timestamp(datetime.datetime(2026, 1, 31, *_clock(written)))
+
+
+def _clock(written):
+    """Hour, minute and second of a written date."""
+    return [int(written[k : k + 2]) for k in range(8, len(written), 2)]
 
 
 @pytest.mark.parametrize("hours", [np.arange(20260131.0, 20260180.0), [20260131.5], [202601.0, 202602.0], []])

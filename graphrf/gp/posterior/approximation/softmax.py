@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import logsumexp, softmax
 
 from graphrf.operators.solvers import ConjugateGradients
 
@@ -22,8 +21,9 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 _MAX_CONJUGATE = 2_000
 # Residual of the first Newton systems; later ones are solved as much closer as the gradient is smaller. Their
-# right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: at 0.1 Newton's method stalls.
-_LOOSEST = 1e-3
+# right-hand sides are up to sqrt(|K|) larger than what remains of the gradient: with large output scales and long
+# lengthscales, where nearly all of |K| is common to all nodes, Newton's method stalls at 1e-3 already.
+_LOOSEST = 1e-6
 _CLOSEST = 1e-10
 
 
@@ -31,35 +31,37 @@ class SoftmaxMode(NamedTuple):
     """The posterior mode of the latent functions of C classes at m nodes."""
 
     latent: np.ndarray  # f
-    weights: np.ndarray  # K^-1 (f - b) = y - n pi, whose rows sum to 0: the mean elsewhere is b + K_qm weights
+    weights: np.ndarray  # K^-1 f = y - n pi, whose rows sum to 0: the mean elsewhere is K_qm weights
     probabilities: np.ndarray  # pi
-    value: float  # log p(y | f) - (f - b)^T K^-1 (f - b) / 2
+    value: float  # log p(y | f) - f^T K^-1 f / 2
     converged: bool
     iterations: int  # Newton steps
-    residual: float  # sqrt(r^T K r) of the gradient r = y - n pi - weights, over its value at f = b
+    residual: float  # sqrt(r^T K r) of the gradient r = y - n pi - weights, over its value at f = 0
 
 
 def find_mode(
-    product: Product, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None, tol: float = 1e-8
+    product: Product, counts: np.ndarray, *, start: np.ndarray | None = None, tol: float = 1e-8
 ) -> SoftmaxMode:
     r"""The posterior mode by Newton's method, its linear systems by conjugate gradients.
 
-    With f = b + K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where L_i =
+    With f = K a the gradient of the log posterior in f is r = y - n pi - a. With W = L L^T, where L_i =
     sqrt(n_i) diag(s_i) (I - s_i s_i^T) and s_i = sqrt(pi_i), Newton's step moves the weights a by
 
     .. math:: r - L (I + L^\top K L)^{-1} L^\top K r
 
     and is halved until the posterior rises. Conjugate gradients underestimate the second term, so that the step
     leads uphill wherever they stop; their number grows with sqrt(max(n) |K|) for any m. `product` multiplies
-    by K, `counts` (m, C) are labels of each class at each node, `bias` is b, and `start` are first weights.
+    by K, `counts` (m, C) are labels of each class at each node, and `start` are first weights.
     """
     totals = counts.sum(axis=1, keepdims=True)
 
     def at(weights: np.ndarray, image: np.ndarray) -> _State:
-        latent = bias + image
-        likelihood = float((counts * latent).sum() - (totals[:, 0] * logsumexp(latent, axis=1)).sum())
-        pi = softmax(latent, axis=1)
-        value = likelihood - 0.5 * float(np.vdot(weights, image))
+        top = image.max(axis=1, keepdims=True)
+        pi = np.exp(image - top)
+        norm = pi.sum(axis=1, keepdims=True)
+        pi /= norm
+        value = float((counts * image).sum() - (totals * (top + np.log(norm))).sum())
+        value -= 0.5 * float(np.vdot(weights, image))
         return _State(weights, image, value, counts - totals * pi - weights, pi)
 
     def size(state: _State) -> tuple[float, np.ndarray]:
@@ -100,9 +102,7 @@ def find_mode(
         state = there
         now, steep = size(state)
         residual = now / first
-    return SoftmaxMode(
-        bias + state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual
-    )
+    return SoftmaxMode(state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual)
 
 
 class _State(NamedTuple):
@@ -195,17 +195,22 @@ class Curvature:
 
 
 class LaplaceEvidence(NamedTuple):
-    """Laplace's log marginal likelihood and its derivative in K."""
+    """Laplace's log marginal likelihood, and what it is made of."""
 
     value: float
-    slope: np.ndarray  # (m, m); a symmetric change dK of K changes the value by <slope, dK>
     mode: SoftmaxMode
+    curvature: Curvature
 
 
-def evidence(
-    matrix: np.ndarray, counts: np.ndarray, bias: np.ndarray, *, start: np.ndarray | None = None
-) -> LaplaceEvidence:
-    r"""log q(y) = log p(y | f) - (f - b)^T K^-1 (f - b) / 2 - log|I + K W| / 2 at the mode, and its gradient.
+def evidence(matrix: np.ndarray, counts: np.ndarray, *, start: np.ndarray | None = None) -> LaplaceEvidence:
+    """log q(y) = log p(y | f) - f^T K^-1 f / 2 - log|I + K W| / 2 at the mode; see `find_mode` and `Curvature`."""
+    mode = find_mode(lambda x: matrix @ x, counts, start=start)
+    curvature = Curvature(matrix, mode.probabilities, counts.sum(axis=1))
+    return LaplaceEvidence(mode.value - 0.5 * curvature.log_determinant, mode, curvature)
+
+
+def evidence_slope(matrix: np.ndarray, counts: np.ndarray, at: LaplaceEvidence) -> np.ndarray:
+    r"""The derivative of the evidence in K, (m, m): a symmetric change dK changes it by <slope, dK>.
 
     The mode moves with K: with weights a, Sigma_i the latent covariance at node i, and
 
@@ -217,13 +222,10 @@ def evidence(
     .. math:: d \log q = \Big\langle \sum_c \tfrac12 a_c a_c^\top - \tfrac12 M_{cc} + u_c a_c^\top,
               \; dK \Big\rangle.
 
-    Cost: about 4 C m^3 multiply-adds. Source: Rasmussen and Williams 2006, Eq. 3.44 and, for two classes, Sec.
+    Cost: about 2.5 C m^3 multiply-adds. Source: Rasmussen and Williams 2006, Eq. 3.44 and, for two classes, Sec.
     5.5.1.
     """
-    mode = find_mode(lambda x: matrix @ x, counts, bias, start=start)
-    totals = counts.sum(axis=1)
-    curvature = Curvature(matrix, mode.probabilities, totals)
-    value = mode.value - 0.5 * curvature.log_determinant
+    mode, curvature, totals = at.mode, at.curvature, counts.sum(axis=1)
     pi, a = mode.probabilities, mode.weights
     sigma = curvature.covariances(matrix, np.diagonal(matrix))
     own = np.einsum("icc->ic", sigma)
@@ -232,4 +234,4 @@ def evidence(
     s = -0.5 * totals[:, None] * pi * inner
     u = s - curvature.apply(matrix @ s)
     slope = (0.5 * a + u) @ a.T
-    return LaplaceEvidence(value, 0.5 * (slope + slope.T) - 0.5 * curvature.trace(), mode)
+    return np.asarray(0.5 * (slope + slope.T) - 0.5 * curvature.trace())

@@ -8,10 +8,9 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import DotProduct
 
 from graphrf.gp.posterior.approximation import softmax as laplace
-from graphrf.gp.posterior.approximation.softmax import Curvature, evidence, find_mode
+from graphrf.gp.posterior.approximation.softmax import Curvature, evidence, evidence_slope, find_mode
 
 M, C = 12, 3
-BIAS = np.array([0.2, -0.1, 0.4])
 
 
 @pytest.fixture
@@ -38,15 +37,15 @@ def test_the_mode_is_that_of_a_dense_optimiser(problem):
 
     def negative(z):
         white = z.reshape(M, C)
-        f = BIAS + root @ white
+        f = root @ white
         gradient = root.T @ (counts - counts.sum(axis=1, keepdims=True) * softmax(f, axis=1)) - white
         value = (counts * f).sum() - counts.sum(axis=1) @ logsumexp(f, axis=1) - 0.5 * (white**2).sum()
         return -value, -gradient.ravel()
 
     found = minimize(negative, np.zeros(M * C), jac=True, method="BFGS", options={"gtol": 1e-9})
-    mode = find_mode(lambda x: matrix @ x, counts, BIAS, tol=1e-10)
+    mode = find_mode(lambda x: matrix @ x, counts, tol=1e-10)
     assert mode.converged
-    np.testing.assert_allclose(mode.latent, BIAS + root @ found.x.reshape(M, C), atol=1e-7)
+    np.testing.assert_allclose(mode.latent, root @ found.x.reshape(M, C), atol=1e-7)
     np.testing.assert_allclose(mode.value, -found.fun, rtol=1e-12)
     np.testing.assert_allclose(mode.weights, counts - counts.sum(1, keepdims=True) * mode.probabilities, atol=1e-7)
     np.testing.assert_allclose(mode.weights.sum(axis=1), 0, atol=1e-9)
@@ -54,10 +53,10 @@ def test_the_mode_is_that_of_a_dense_optimiser(problem):
 
 def test_the_mode_does_not_depend_on_the_start(problem):
     matrix, _, counts = problem
-    one = find_mode(lambda x: matrix @ x, counts, BIAS, tol=1e-10)
+    one = find_mode(lambda x: matrix @ x, counts, tol=1e-10)
     far = 50 * np.random.default_rng(1).standard_normal((M, C))
     for start in (far, one.weights):
-        other = find_mode(lambda x: matrix @ x, counts, BIAS, start=start, tol=1e-10)
+        other = find_mode(lambda x: matrix @ x, counts, start=start, tol=1e-10)
         np.testing.assert_allclose(other.latent, one.latent, atol=1e-7)
     assert other.iterations == 0
 
@@ -67,7 +66,7 @@ def test_newton_converges_fast_on_ill_conditioned_covariances():
     x = np.linspace(0, 1, 300)
     matrix = 20 * np.exp(-8 * (x[:, None] - x) ** 2)
     counts = np.eye(3)[np.random.default_rng(0).integers(0, 3, 300)]
-    mode = find_mode(lambda v: matrix @ v, counts, np.zeros(3))
+    mode = find_mode(lambda v: matrix @ v, counts)
     assert mode.converged
     assert mode.iterations <= 12
 
@@ -75,7 +74,7 @@ def test_newton_converges_fast_on_ill_conditioned_covariances():
 def test_curvature_is_the_dense_inverse(problem):
     matrix, _, counts = problem
     totals = counts.sum(axis=1)
-    mode = find_mode(lambda x: matrix @ x, counts, BIAS, tol=1e-10)
+    mode = find_mode(lambda x: matrix @ x, counts, tol=1e-10)
     w = _hessian(mode.probabilities, totals)
     whole = np.kron(matrix, np.eye(C))
     dense = np.linalg.solve(np.eye(M * C) + whole @ w, whole)
@@ -96,7 +95,7 @@ def test_curvature_is_the_dense_inverse(problem):
 def test_covariances_at_new_nodes_are_the_dense_ones(problem):
     matrix, _, counts = problem
     known = np.arange(M - 2)
-    mode = find_mode(lambda x: matrix[np.ix_(known, known)] @ x, counts[known], BIAS, tol=1e-10)
+    mode = find_mode(lambda x: matrix[np.ix_(known, known)] @ x, counts[known], tol=1e-10)
     curvature = Curvature(matrix[np.ix_(known, known)], mode.probabilities, counts[known].sum(axis=1))
     w = np.zeros((M * C, M * C))
     w[: known.size * C, : known.size * C] = _hessian(mode.probabilities, counts[known].sum(axis=1))
@@ -110,11 +109,11 @@ def test_the_gradient_is_that_of_finite_differences(problem):
     matrix, _, counts = problem
     step = np.random.default_rng(3).standard_normal((M, M))
     step = step @ step.T
-    result = evidence(matrix, counts, BIAS)
+    result = evidence(matrix, counts)
     h = 1e-5
-    ends = [evidence(matrix + sign * h * step, counts, BIAS).value for sign in (1, -1)]
+    ends = [evidence(matrix + sign * h * step, counts).value for sign in (1, -1)]
     slope = (ends[0] - ends[1]) / (2 * h)
-    np.testing.assert_allclose(np.vdot(result.slope, step), slope, rtol=1e-5)
+    np.testing.assert_allclose(np.vdot(evidence_slope(matrix, counts, result), step), slope, rtol=1e-5)
     # negative control: without the movement of the mode the gradient is wrong, and the difference seen
     curvature = Curvature(matrix, result.mode.probabilities, counts.sum(axis=1))
     explicit = 0.5 * (result.mode.weights @ result.mode.weights.T - curvature.trace())
@@ -128,7 +127,7 @@ def test_two_classes_are_the_logistic_approximation():
     labels = (rng.random(15) < 0.6).astype(int)
     binary = GaussianProcessClassifier(DotProduct(0.0, "fixed"), optimizer=None, max_iter_predict=1000)
     binary.fit(2**0.5 * root, labels)
-    result = evidence(root @ root.T, np.eye(2)[labels], np.zeros(2))
+    result = evidence(root @ root.T, np.eye(2)[labels])
     np.testing.assert_allclose(result.value, binary.log_marginal_likelihood_value_, rtol=1e-5)
     np.testing.assert_allclose(
         result.mode.latent[:, 1] - result.mode.latent[:, 0],
@@ -143,16 +142,16 @@ def test_a_step_that_leads_downhill_is_solved_more_closely(monkeypatch):
     root = rng.normal(size=(12, 6))
     matrix = root @ root.T
     counts = np.eye(3)[rng.integers(0, 3, 12)]
-    wanted = laplace.find_mode(lambda x: matrix @ x, counts, np.zeros(3))
+    wanted = laplace.find_mode(lambda x: matrix @ x, counts)
     solved, asked = laplace._newton, []
 
     def downhill_unless_close(product, s, roots, gradient, steep, tol):
         asked.append(tol)
         move = solved(product, s, roots, gradient, steep, tol)
-        return move if tol < 1e-5 else -move
+        return move if tol < 1e-8 else -move
 
     monkeypatch.setattr(laplace, "_newton", downhill_unless_close)
-    mode = laplace.find_mode(lambda x: matrix @ x, counts, np.zeros(3))
+    mode = laplace.find_mode(lambda x: matrix @ x, counts)
     assert mode.converged
-    assert max(asked) > 1e-5 > min(asked)
+    assert max(asked) > 1e-8 > min(asked)
     np.testing.assert_allclose(mode.latent, wanted.latent, atol=1e-6)

@@ -5,10 +5,10 @@
 
 Graphs of 600 nodes: stochastic block models (mean degrees 6 within and 3 without a block; unbalanced blocks have
 shares proportional to 1, 2, 4, ...) and grids with labels drawn from the softmax of smooth fields, of one
-lengthscale and deviation or of those that the prior draws; and, with the folder of data, polbooks and football. For
-`GraphGPClassifier`, label spreading (alpha .9) and logistic regression on 20 eigenvectors of the normalized
-Laplacian: log loss, expected calibration error (10 bins), share right and mean confidence at all other nodes of the
-classes that have a label, over all draws with labels of two classes or more.
+lengthscale and deviation or of those that the prior draws; and, with the folder of data, polbooks and football.
+For `GraphGPClassifier`, label spreading (alpha .9) and logistic regression on 20 eigenvectors of the normalized
+Laplacian: log loss, expected calibration error (10 bins), share right and mean confidence at all other nodes of
+the classes that have a label, over all draws with labels of two classes or more.
 """
 
 from __future__ import annotations

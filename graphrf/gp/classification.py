@@ -309,8 +309,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             warn_of_nothing(factor, n, "the labels")
         points = evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
         kernels = [found.model.kernel, *(point.kernel for point in points)]
-        for each in kernels:
-            grams.check(each)
+        grams.check(found.model.kernel)
         return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
     def _trained_precisions(

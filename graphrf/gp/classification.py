@@ -335,11 +335,12 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
         sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
+        longest = max(points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))
         self._posteriors = []
         for point, precision in zip(points, precisions or len(points) * [None], strict=True):
             covariance = Covariance.of(
                 self.graph, point.kernel, point.amplitude, n_threads=self.n_threads, sampled=sampled,
-                normalize=self.normalize, precision=precision,
+                normalize=self.normalize, warns=point is longest, precision=precision,
             )  # fmt: skip
             self._posteriors.append(
                 ClassPosterior(

@@ -309,8 +309,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             warn_of_nothing(factor, n, "the labels")
         points = evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
         kernels = [found.model.kernel, *(point.kernel for point in points)]
-        for each in kernels:
-            grams.check(each)
+        grams.check(found.model.kernel)
         return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
     def _trained_precisions(
@@ -336,11 +335,12 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
         sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
+        longest = max(points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))
         self._posteriors = []
         for point, precision in zip(points, precisions or len(points) * [None], strict=True):
             covariance = Covariance.of(
                 self.graph, point.kernel, point.amplitude, n_threads=self.n_threads, sampled=sampled,
-                normalize=self.normalize, precision=precision,
+                normalize=self.normalize, warns=point is longest, precision=precision,
             )  # fmt: skip
             self._posteriors.append(
                 ClassPosterior(

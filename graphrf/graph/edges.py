@@ -191,10 +191,9 @@ def _first_directions(
 
 
 def _mean(values: np.ndarray) -> float:
-    """The mean, also of values whose sum overflows; what is infinite is refused by Graph."""
-    with np.errstate(over="ignore"):
-        mean = float(values.mean())
-        return mean if np.isfinite(mean) else float((values / values.size).sum())
+    """The mean, also of values whose sum overflows."""
+    mean = float(values.mean())
+    return mean if np.isfinite(mean) else float((values / values.size).sum())
 
 
 def _inverses(distances: np.ndarray) -> np.ndarray:
@@ -242,5 +241,6 @@ def merged_adjacency(
         if not directed:
             there, back = adjacency[src, dst], adjacency[dst, src]
             kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
-        adjacency.data *= _mean(kept)
+        with np.errstate(over="ignore"):  # what is infinite is refused by Graph
+            adjacency.data *= _mean(kept)
     return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

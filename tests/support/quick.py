@@ -42,7 +42,7 @@ SLOW = {
     "tests/gp/time/test_gaps.py::test_hyperparameters_with_gaps": "solves with gaps beside dense algebra there",
     "tests/gp/time/test_learned.py::test_a_fit_learns": "the signal is found, test_regression.py there",
     "tests/package/test_gpu_check.py::test_a_part_that_hangs": "bits that differ fail there",
-    "tests/cli/test_cli_process.py::test_a_closed_pipe": "the other commands run as processes there",
+    "tests/cli/test_cli_process.py::test_output_that_nobody_reads": "the other commands run as processes there",
     "tests/distributed/test_faults.py::test_workers_killed": "blocks that wait for workers that are gone",
     "tests/examples/": "the examples of README and docs, which make the same calls",
     "tests/faults/test_killed.py": "writers killed at any moment, tests/graph/test_mapped.py",

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import real
 from graphrf.gp.latent.columns import codes, numbers, plain, require_columns, require_finite
 from graphrf.gp.latent.expressions import Expression, decoded_expression
-from graphrf.gp.latent.labels import decoded_labels, encoded_labels
 
 # A design of smaller rank than columns has a singular value below this fraction of the largest.
 _RANK = 1e-10

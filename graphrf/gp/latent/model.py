@@ -26,18 +26,21 @@ from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
-from graphrf.gp.latent.tables import COLUMNS, law_rows, weighted_row
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
+from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
+from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
 
+# The quantiles of tables.
+_QUANTILES = tuple(map(float, TABLE[2:]))
 # Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
 _BESIDE = ("exposure", "trials", "event")
 
@@ -296,11 +299,11 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         import pandas
 
         law = self._law(self._coefficient_rows())
-        table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
+        table: dict[str, Any] = dict(zip(self._design.names, _law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
-            table[name] = weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), weights)
-        return pandas.DataFrame.from_dict(table, orient="index", columns=COLUMNS)
+            table[name] = _weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), weights)
+        return pandas.DataFrame.from_dict(table, orient="index", columns=list(TABLE))
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
         """All hyperparameters by unique names: several terms may read the same columns."""
@@ -327,7 +330,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             if len(names) > 1
             else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
         )
-        return pandas.DataFrame(law_rows(law), index=index, columns=COLUMNS)
+        return pandas.DataFrame(_law_rows(law), index=index, columns=list(TABLE))
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -372,3 +375,18 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the level of the "
             "observations is then 0; write '1 +' in the formula"
         )
+
+
+def _law_rows(law: MarginalMixture) -> np.ndarray:
+    """A row for each of the marginals, shape (q, 5)."""
+    mean, variance = law.moments()
+    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])
+
+
+def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
+    """The row of weighted values, whose quantiles are interpolated between them."""
+    mean = float(weights @ values)
+    sd = float(np.sqrt(weights @ np.square(values - mean)))
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weights[order])
+    return [mean, sd, *np.interp(_QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]

@@ -11,13 +11,13 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.gp.files.graphs import GraphFile
+from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
 from graphrf.gp.files.saved import Saved, title_of
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample
 from graphrf.gp.latent.expressions import decoded_expression
-from graphrf.gp.latent.labels import decoded_labels, encoded_labels
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.metric.saved import StreetFile
 from graphrf.gp.model.responses import checked_responses

@@ -121,7 +121,7 @@ def test_a_product_reads_pairs_of_levels_and_forecasts_those_of_one_column(kind)
         inverse -= inverse @ held.T @ np.linalg.solve(held @ inverse @ held.T, held @ inverse)
     assert later.old.nnz == 0  # another group is independent of those of the fit
     (known,) = own.rows(data[:1]).toarray()
-    joint = Joint([own], np.zeros(0), [own.rows(data)])
+    joint = Joint([own], np.zeros((0, 0)), [own.rows(data)])
     alone = joint.posterior(joint.prior(joint.vector(list(starts(own).values()))), np.zeros(len(data)))
     expected = known @ alone.solve(known) / starts(own)["sd(c:g)"] ** 2
     assert (later.new @ inverse @ later.new.T)[0, 0] == pytest.approx(expected, rel=1e-8)

@@ -106,7 +106,7 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)
     # The series that is cut leaves no variance between nodes, which the scale of a classifier is measured by.
-    with pytest.raises(ValueError, match="cannot be factored: .* another lengthscale"):
+    with pytest.raises(ValueError, match=r"cannot be factored: .* another lengthscale"):
         grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, labels)
     with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):
         grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, 1.0 * labels)

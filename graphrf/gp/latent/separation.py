@@ -49,17 +49,7 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     # the same row with the same side is one condition
     rows, place = np.unique(np.column_stack([sides, np.round(basis, 12)]), axis=0, return_inverse=True)
     signs, x = rows[:, 0], basis[np.unique(place, return_index=True)[1]]
-    moved = np.zeros(signs.size, dtype=bool)
-    free = np.flatnonzero(signs)
-    signed = signs[free, None] * x[free]
-    exact = x[signs == 0]
-    solved = linprog(
-        -signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(free.size), A_eq=exact if len(exact) else None,
-        b_eq=np.zeros(len(exact)) if len(exact) else None, bounds=(-1.0, 1.0), method="highs",
-    )  # fmt: skip
-    if solved.x is None:
-        return None
-    moved[free] = signed @ solved.x > _NOTHING
+    moved = _moved(signs, x)
     if not moved.any():
         return None
     others = x[~moved]
@@ -69,6 +59,26 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     # a prior for each direction, not for each row: more distinct rows than directions tell nothing more
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
+
+
+def _moved(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The rows that some change moves to their own sides and no other row moves against.
+
+    A program moves as many as its bounds allow. Rows that have moved hold whatever follows, by more of the same
+    change, so that the next program is of the others.
+    """
+    moved, exact = np.zeros(signs.size, dtype=bool), x[signs == 0]
+    while True:
+        free = np.flatnonzero((signs != 0) & ~moved)
+        signed = signs[free, None] * x[free]
+        solved = linprog(
+            -signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(free.size), A_eq=exact if len(exact) else None,
+            b_eq=np.zeros(len(exact)) if len(exact) else None, bounds=(-1.0, 1.0), method="highs",
+        )  # fmt: skip
+        new = free[signed @ solved.x > _NOTHING] if free.size and solved.x is not None else free[:0]
+        if not new.size:
+            return moved
+        moved[new] = True
 
 
 def unbounded_sides(data: Data) -> np.ndarray:
@@ -91,7 +101,7 @@ def described(design: Design, frame: object, rows: np.ndarray) -> str:
         more = f" and {len(levels) - 3} more" if len(levels) > 3 else ""
         return ("the levels " if len(levels) > 1 else "the level ") + ", ".join(levels[:3]) + more
     if rows.all():
-        return "any fixed effect"
+        return "all fixed effects together"
     return f"the {np.count_nonzero(rows)} rows that the fixed effects tell from all others"
 
 

@@ -121,7 +121,7 @@ def test_rows_without_any_event_have_finite_answers():
 def test_covariates_that_separate_have_finite_effects():
     frame = FRAME.assign(y=(FRAME["x"] > 0).astype(int))
     model = LatentGaussianModel("y ~ x", Groups("g"), "bernoulli", hyperparameters="mode", seed=0)
-    with pytest.warns(UserWarning, match="rows that the fixed effects tell from all others"):
+    with pytest.warns(UserWarning, match="do not bound the effect of all fixed effects together"):
         model.fit(frame)
     mean, sd = model.coefficients_.loc["x", ["mean", "sd"]]
     assert 1 < mean < 30

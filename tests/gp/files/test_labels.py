@@ -37,9 +37,10 @@ def test_numbers_of_numpy_are_those_of_python():
     assert encoded_labels("column", [np.int64(3), np.str_("a"), np.bool_(True)]) == [3, "a", True]
 
 
-@pytest.mark.parametrize(
-    "label", [object(), 1j, b"bytes", {1, 2}, datetime.time(3), pandas.Interval(0, 1)], ids=repr
-)
+OTHERS = [object(), 1j, b"bytes", {1, 2}, datetime.time(3), pandas.Interval(0, 1)]
+
+
+@pytest.mark.parametrize("label", OTHERS, ids=lambda own: type(own).__name__)
 def test_other_labels_are_refused_with_their_column(label):
     with pytest.raises(TypeError, match="`district` must have levels that are text, numbers, dates or tuples"):
         encoded_labels("district", [label])

@@ -200,10 +200,11 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Notes
         -----
-        Time: training, some 20 times 5 C max_train^3 multiply-adds and their covariances; then some hundred
-        products with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a sparse
-        precision), besides one pass over the rows of its factor each, or C solves with the sparse factor. Memory:
-        4 C max_train^2 numbers; m^2 numbers up to as many nodes.
+        Time: training, the covariances and 5 C max_train^3 multiply-adds in each of some 25 steps, and of 10 to
+        130 more (the fewer labels, the more) to average; then some hundred products with K for the m labelled
+        nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a sparse precision), besides one pass over
+        the rows of its factor each, or C solves with the sparse factor. Memory: 4 C max_train^2 numbers; m^2
+        numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
         forget(self, ("_posteriors", "_labels", "_titles"))

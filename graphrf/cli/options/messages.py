@@ -36,7 +36,6 @@ _PHRASES = {
     "graph.to_undirected()": "--undirected",
     "graphrf.pagerank(graph)": "--method power",
     "graphrf.datasets.names()": "the names that `graphrf datasets` lists",
-    ", or state it as `prior`": "",
     "GraphGPRegressor.save": "`graphrf fit`",
     "GraphTimeGPRegressor.save": "`graphrf fit --time`",
     "GraphGPRegressor": "graphrf fit",

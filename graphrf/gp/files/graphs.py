@@ -16,7 +16,7 @@ WAY_OUT = "pass graph=False and keep the graph yourself"
 
 
 class GraphFile:
-    """How a `Graph` is kept in a file; a subclass keeps graphs of another class."""
+    """The file of a `Graph`; a subclass keeps graphs of another class."""
 
     fields: ClassVar[tuple[str, ...]] = ("indptr", "indices", "weights")
 

@@ -19,8 +19,13 @@ _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
 def encoded_labels(column: str, labels: Iterable[Any]) -> list[Any]:
-    """Labels as JSON knows them; TypeError for those of other kinds, which names the column."""
-    return [_encoded(column, label) for label in labels]
+    """Labels as JSON knows them; an error that names the column for those that could not be read again."""
+    records = [_encoded(column, label) for label in labels]
+    try:
+        decoded_labels(records)
+    except ValueError as error:
+        raise checks.value_error(column, f"cannot be saved: {error}; rename it") from None
+    return records
 
 
 def _encoded(column: str, label: Any) -> Any:
@@ -39,7 +44,7 @@ def _encoded(column: str, label: Any) -> Any:
     raise checks.type_error(
         column,
         f"must have levels that are text, numbers, dates or tuples of these to be saved, "
-        f"got {checks.describe(label)}; rename the levels",
+        f"got {checks.describe(label)}; rename them",
     )
 
 

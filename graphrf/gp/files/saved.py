@@ -130,7 +130,7 @@ class Saved:
 
     @classmethod
     def _graph_file(cls, graph: Any) -> type[GraphFile]:
-        """How a graph is kept; an error for what is none."""
+        """The class that keeps a graph; an error for anything else."""
         for file in cls._graph_files:
             if file.holds(graph):
                 return file

@@ -35,7 +35,6 @@ class FixedEffects(NamedTuple):
         """The basis of a design, whose coefficients have independent priors of this deviation, or a flat one."""
         transform = _transform(design)
         matrix = design @ transform
-        matrix[(design == 0.0) @ (transform != 0.0) == (transform != 0.0).sum(axis=0)] = 0.0
         if deviation is None:
             precision = matrix.T @ matrix / (max(len(design), 1) * (_FLAT * unit) ** 2)
         else:
@@ -48,7 +47,6 @@ def _transform(design: np.ndarray) -> np.ndarray:
 
     Columns of few nonzero rows, such as those of categories, come first and stay as sparse as they are.
     """
-    p = design.shape[1]
     width = np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
     nonzero = (design != 0.0).astype(np.float64)
     together, counts = nonzero.T @ nonzero, nonzero.sum(axis=0)
@@ -64,5 +62,4 @@ def _transform(design: np.ndarray) -> np.ndarray:
         size = max(float(np.sqrt(np.mean(np.square(columns[:, j])))), 1e-300)
         columns[:, j] /= size
         transform[:, j] /= size
-    assert transform.shape == (p, p)
     return transform

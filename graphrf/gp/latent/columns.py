@@ -58,8 +58,8 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
 
 def row(frame: Any, place: int) -> str:
     """A row as messages name it: by its number, and by its label if that is another one."""
-    label = frame.index[place]
-    same = isinstance(label, int | np.integer) and label == place
+    label = plain_label(frame.index[place])
+    same = isinstance(label, int) and label == place
     return str(place) if same else f"{place} (labelled {label!r})"
 
 
@@ -123,17 +123,21 @@ def require_finite(frame: Any, text: str, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def codes(frame: Any, name: str, values: np.ndarray, levels: list[Hashable]) -> np.ndarray:
-    """The position of each row's label among levels; ValueError for labels that are none of them."""
+def codes(frame: Any, text: str, values: np.ndarray, levels: list[Hashable], column: str | None) -> np.ndarray:
+    """The position of each row's label among levels; ValueError for labels that are none of them.
+
+    The labels are those of a column, or values of the expression `text`.
+    """
     table = {level: place for place, level in enumerate(levels)}
     found = np.array([table.get(value, -1) for value in values.tolist()], dtype=np.int64)
     unknown = np.flatnonzero(found < 0)
     if unknown.size:
         shown = ", ".join(map(repr, levels[:6])) + (", ..." if len(levels) > 6 else "")
+        label = values[unknown[0]] if column is None else frame[column].iloc[unknown[0]]
+        hint = f"; as a term, Groups({column!r}) or Steps({column!r}, ...), it may have new levels"
         raise checks.value_error(
             "frame",
-            f"has {plain_label(frame[name].iloc[unknown[0]])!r} in {name!r}, row {row(frame, unknown[0])}, which "
-            f"the fit has not seen: it knows {shown}; as a term, Groups({name!r}) or Steps({name!r}, ...), it may "
-            "have new levels",
+            f"has {plain_label(label)!r} in {column or text!r}, row {row(frame, unknown[0])}, which the fit has "
+            f"not seen: it knows {shown}{hint if column else ''}",
         )
     return found

@@ -39,9 +39,9 @@ class Factor(NamedTuple):
 
     def codes(self, frame: Any) -> np.ndarray:
         """The position among its levels of each row of a data frame."""
-        (name,) = self.expression.columns
-        values = plain(frame, name) if self.expression.kind == "column" else self._numbers(frame)
-        return codes(frame, name, values, self.levels or [])
+        column = self.expression.value if self.expression.kind == "column" else None
+        values = self._numbers(frame) if column is None else plain(frame, column)
+        return codes(frame, self.text, values, self.levels or [], column)
 
     def _numbers(self, frame: Any) -> np.ndarray:
         """Its numbers for each row of a data frame."""
@@ -156,8 +156,8 @@ def _factor(record: Mapping[str, Any]) -> Factor:
     if coding is not None and levels is not None:
         full, reduced = (np.array(part, dtype=np.float64).reshape(len(levels), -1) for part in coding)
         made = real("coding", full, 2), real("coding", reduced, 2)
-        if len(expression.columns) != 1 or len(set(levels)) != len(levels):
-            raise ValueError("its factors have levels of no column")
+        if len(set(levels)) != len(levels):
+            raise ValueError("its factors have levels that repeat")
     return Factor(str(record["text"]), expression, levels, made)
 
 

@@ -47,7 +47,7 @@ _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
 class JointApproximation(Protocol):
-    """How the posterior for known hyperparameters is approximated: by the file `laplace` or by `moments`."""
+    """An approximation of the posterior for known hyperparameters: the module `laplace` or `moments`."""
 
     def approximation(
         self, joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Any = None, /
@@ -180,7 +180,7 @@ def maximised(search: Search) -> SearchMaximum:
 
 
 def _refusal(search: Search) -> str:
-    """Why no hyperparameters that were tried have an approximation."""
+    """The reason that no hyperparameters that were tried have an approximation."""
     joint, n = search.joint, len(search.joint.parameters)
     try:
         joint.posterior(joint.prior(search.start[:n]), np.full(joint.a.shape[0], search.data.unit**-2))

@@ -33,10 +33,10 @@ _FUNCTIONS: Mapping[str, np.ufunc] = {name: getattr(np, name) for name in (*NAME
 FITTED: Mapping[str, int | None] = {
     "center": 1, "scale": 1, "standardize": 1, "poly": None, "bs": None, "cr": 3, "cs": 3, "cc": 3
 }  # fmt: skip
-# What becomes of values outside of the breaks.
+# Values of a spline outside of its breaks.
 _EXTRAPOLATIONS = ("extend", "clip", "zero", "raise", "na", "periodic")
 _QUOTED = re.compile(r"`([^`]+)`")
-# The largest degree of pieces, whose monomials float64 tells apart.
+# The largest degree of pieces: monomials of higher ones are numerically dependent in float64.
 _DEGREE = 12
 
 
@@ -229,6 +229,8 @@ def _fitted(
         named = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
     except ValueError:
         raise checks.value_error("formula", f"has {text!r}, whose settings must be numbers or text") from None
+    if len(settings) > 1:
+        raise checks.value_error("formula", f"has {text!r}: name its settings, as in bs(x, df=4, degree=3)")
     x = np.asarray(argument(column), dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
         raise checks.value_error("formula", f"has {text!r}, whose argument must be one column of finite numbers")
@@ -257,13 +259,13 @@ def _degree(name: str, settings: list[Any], named: Mapping[str, Any]) -> int:
     fixed = FITTED[name]
     if fixed is not None:
         return fixed
-    place, default, least = (0, 1, 1) if name == "poly" else (2, 3, 0)
-    given = settings[place] if len(settings) > place else named.get("degree", default)
-    return checks.integer("degree", given, low=least, high=_DEGREE)
+    if name == "bs":
+        return checks.integer("degree", named.get("degree", 3), low=0, high=_DEGREE)
+    return checks.integer("degree", settings[0] if settings else named.get("degree", 1), low=1, high=_DEGREE)
 
 
 def _outside(name: str, named: Mapping[str, Any]) -> str:
-    """What a transform makes of values outside of its breaks."""
+    """The extrapolation of a transform to values outside of its breaks."""
     if name == "cc":
         return "periodic"
     return str(named.get("extrapolation", "raise" if name == "bs" else "extend"))

@@ -18,7 +18,7 @@ from graphrf.graph.alignment import Rows
 
 
 class Formula(NamedTuple):
-    """What a formula reads from a data frame: the response, and the fixed effects."""
+    """A formula for the columns of a data frame: the response, and the fixed effects."""
 
     response: Expression
     design: Design
@@ -26,7 +26,9 @@ class Formula(NamedTuple):
     def observed(self, frame: Any) -> np.ndarray:
         """The response for each row of a data frame, shape (m,)."""
         require_columns(frame, self.response.columns, "the formula")
-        values = np.asarray(self.response(lambda name: numbers(frame, name))).reshape(-1)
+        values = self.response(lambda name: numbers(frame, name))
+        if np.ndim(values) > 1:
+            raise checks.value_error("formula", f"must have one response, got {np.shape(values)[1]} columns")
         return require_finite(frame, "the response", np.broadcast_to(values, (len(frame),)))
 
 
@@ -127,9 +129,11 @@ def _checked(factor: Factor, frame: Any) -> Factor:
             [float(each.replace(",", ".")) for each in set(values.tolist())]
         except ValueError:
             return factor
+        column = f"frame[{factor.text!r}]"
         warn(
-            f"the column {factor.text!r} holds text that reads as numbers, and is taken for categories: pass "
-            f"frame.assign({factor.text}=pandas.to_numeric(frame[{factor.text!r}])), or write C({factor.text})"
+            f"the column {factor.text!r} holds text that reads as numbers, and is taken for categories: for "
+            f"numbers, set {column} = pandas.to_numeric({column}.str.replace(',', '.')); for categories, "
+            f"{column} = {column}.astype('category')"
         )
     return factor
 
@@ -138,8 +142,8 @@ def _for_formulaic(frame: Any, name: str) -> Any:
     """A column as formulaic reads it: integers stay such, so that categories have their names."""
     column = frame[name]
     if hasattr(column, "cat"):
-        empty = [each for each in column.cat.categories if not (column == each).any()]
-        if empty:
+        empty = column.cat.categories.delete(np.unique(column.cat.codes))
+        if len(empty):
             raise checks.value_error(
                 name, f"has the category {empty[0]!r} in no row: frame[{name!r}].cat.remove_unused_categories()"
             )

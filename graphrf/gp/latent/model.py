@@ -24,7 +24,7 @@ from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, m
 from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
-from graphrf.gp.latent.saved import SavedModel
+from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
@@ -41,8 +41,6 @@ from graphrf.gp.terms.term import BoundTerm, Term
 
 # The quantiles of tables.
 _QUANTILES = tuple(map(float, TABLE[2:]))
-# Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
-_BESIDE = ("exposure", "trials", "event")
 
 
 class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
@@ -181,7 +179,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         if not terms and not formula.design.names:
             raise checks.value_error("terms", "must hold a term where the formula has no fixed effect")
         response = formula.observed(frame)
-        beside = {name: for_rows(frame, name, getattr(self, name)) for name in _BESIDE}
+        beside = {name: for_rows(frame, name, getattr(self, name)) for name in BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
         data = Data(y, offset, likelihood, likelihood.unit(y))
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
@@ -194,7 +192,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
 
     def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""
-        self._bound, self._design, self._data, self._parts = bound, design, data, parts
+        self._bound, self._design, self._data = bound, design, data
         effects = FixedEffects.of(design.matrix, data.unit, self.coefficient_deviation)
         ones = design.constant
         if ones is not None and self.coefficient_deviation is None:
@@ -212,7 +210,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         """Observations of a data frame, as the likelihood takes them, and the logarithms of their exposures."""
         frame = as_pandas_frame(frame)
         response = Formula(self._response, self._design).observed(frame)
-        beside = (for_rows(frame, name, getattr(self, name)) for name in _BESIDE)
+        beside = (for_rows(frame, name, getattr(self, name)) for name in BESIDE)
         return checked_responses(self._data.likelihood, len(frame), response, *beside)
 
     def _warn_of_separation(self, frame: Any) -> None:

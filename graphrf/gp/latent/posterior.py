@@ -14,7 +14,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Normal, Sites
 from graphrf.gp.terms.axis import Extension
 from graphrf.gp.terms.joint import Joint, JointFactor
-from graphrf.gp.terms.layout import VariableLayout
+from graphrf.gp.terms.layout import PatternRows, VariableLayout
 from graphrf.gp.terms.term import BoundTerm
 
 
@@ -50,24 +50,24 @@ class PredictedRows(NamedTuple):
     known: sp.csr_array
     extensions: list[tuple[Extension, float]]
 
-    def variances(self, joint: Joint, point: Gaussian) -> np.ndarray:
-        """The variances of eta, shape (m,), of which the pattern of `joint` holds the known part."""
+    def variances(self, joint: Joint, known: PatternRows, point: Gaussian) -> np.ndarray:
+        """The variances of eta, shape (m,), where the pattern of `joint` holds the known part."""
         factor = point.factor
         if joint.layout is not factor.layout:
             factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
-        total = factor.variances(joint.layout.rows(self.known))
+        total = factor.variances(known)
         for each, scale in self.extensions:
             new = _own_factor(each)
             total = total + scale**2 * new.variances(new.layout.rows(each.new))
         return np.maximum(total, 0.0)
 
-    def held_by(self, joint: Joint) -> Joint:
-        """The same variables, with a pattern that holds the known part."""
+    def held_by(self, joint: Joint) -> tuple[Joint, PatternRows]:
+        """The same variables, with a pattern that holds the known part, and this part in the pattern."""
         try:
-            joint.layout.rows(self.known)
+            return joint, joint.layout.rows(self.known)
         except KeyError:
-            return joint.with_rows(self.known)
-        return joint
+            wider = joint.with_rows(self.known)
+            return wider, wider.layout.rows(self.known)
 
     def more(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws of the part of the new variables, shape (m, count)."""

@@ -30,7 +30,7 @@ LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 
 
 class LatentPredictor:
-    """What a fitted latent Gaussian model answers, from its posterior at weighted points."""
+    """The answers of a fitted latent Gaussian model, from its posterior at weighted points."""
 
     _points: list[Gaussian]
     _probabilities: np.ndarray
@@ -151,17 +151,17 @@ class LatentPredictor:
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
-        first = self._rows(frame, self._points[0])
-        n_rows, n = first.known.shape
+        rows_at = self._rows(frame)
+        n_rows, n = rows_at(self._points[0]).known.shape
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
         draws = np.empty((n_rows, n_samples))
-        for k, point in enumerate(self._points):
-            numbers = np.flatnonzero(which == k)
-            rows = self._rows(frame, point) if numbers.size else first
+        for k in np.unique(which).tolist():
+            point, numbers = self._points[k], np.flatnonzero(which == k)
+            rows = rows_at(point)
             for part in slices(numbers.size, draws_at_once(n + n_rows)):
                 chosen = numbers[part]
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
@@ -201,11 +201,13 @@ class LatentPredictor:
             parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
             return MarginalMixture(parts, self._probabilities), self._frame.index
         frame = as_pandas_frame(frame)
-        parts, joint = [], self._joint
+        parts, joint, rows_at, before = [], self._joint, self._rows(frame), None
         for point in self._points:
-            rows = self._rows(frame, point)
-            joint = rows.held_by(joint)
-            parts.append(Marginals(rows.known @ point.mean, rows.variances(joint, point), point.likelihood))
+            rows = rows_at(point)
+            if rows is not before:
+                (joint, known), before = rows.held_by(joint), rows
+            variances = rows.variances(joint, known, point)
+            parts.append(Marginals(rows.known @ point.mean, variances, point.likelihood))
         return MarginalMixture(parts, self._probabilities), frame.index
 
     def _law(self, rows: sp.csr_array) -> MarginalMixture:
@@ -217,21 +219,30 @@ class LatentPredictor:
         ]
         return MarginalMixture(parts, self._probabilities)
 
-    def _rows(self, frame: Any, point: Gaussian) -> PredictedRows:
+    def _rows(self, frame: Any) -> Callable[[Gaussian], PredictedRows]:
+        """The rows of eta for a data frame, by default that of the fit, at the hyperparameters of a point."""
         if frame is None:
-            return PredictedRows(self._joint.a, [])
+            return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
         for each in self._bound:
             for axis in each.axes:
                 require_columns(frame, axis.columns, f"the term of {each.label!r}")
-        n = len(self._joint.parameters)
-        result = [each.extension(frame, self._joint.values(point.vector[:n], each)) for each in self._bound]
-        known = rows_of(
-            self._bound, [each.old for each in result], self._design.rows(frame) @ self._effects.transform
-        )
-        scales = [self._joint.values(point.vector[:n], each)[each.deviation.name] for each in self._bound]
-        more = [(each, scale) for each, scale in zip(result, scales, strict=True) if each.new.shape[1]]
-        return PredictedRows(known, more)
+        fixed = self._design.rows(frame) @ self._effects.transform
+        same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
+
+        def at(point: Gaussian) -> PredictedRows:
+            if same:
+                return same[0]
+            values = [self._joint.values(point.vector, each) for each in self._bound]
+            parts = [each.extension(frame, own) for each, own in zip(self._bound, values, strict=True)]
+            known = rows_of(self._bound, [each.old for each in parts], fixed)
+            scales = [own[each.deviation.name] for each, own in zip(self._bound, values, strict=True)]
+            rows = PredictedRows(known, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]])
+            if not rows.extensions:
+                same.append(rows)
+            return rows
+
+        return at
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_points"):

@@ -31,7 +31,8 @@ from graphrf.graph.disk.folder import decoded_name
 
 _TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
 _PLAIN = ("formula", "likelihood", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
-_BESIDE = ("exposure", "trials", "event")
+# Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
+BESIDE = ("exposure", "trials", "event")
 
 
 class SavedModel(Saved):
@@ -48,18 +49,18 @@ class SavedModel(Saved):
         cells, arrays = {}, {}
         for number, name in enumerate(self._frame.columns):
             cells[str(name)], arrays[f"cells{number}"] = _factored(name, self._frame[name].tolist())
-        index = self._frame.index
-        if type(index).__name__ != "RangeIndex":
-            cells[""], arrays["index"] = _factored("index", index.tolist())
+        index: dict[str, Any] = {"titles": [title_of(name) for name in self._frame.index.names]}
+        if type(self._frame.index).__name__ != "RangeIndex":
+            index["labels"], arrays["index"] = _factored("frame.index", self._frame.index.tolist())
         numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
             "settings": attributes(self, _PLAIN),
-            "given": {name: value for name in _BESIDE if isinstance(value := getattr(self, name), str)},
+            "given": {name: value for name in BESIDE if isinstance(value := getattr(self, name), str)},
             "terms": [_described(term, shared) for term in shared.terms],
             "sum": [shared.places(term) for term in self._given_terms()],
             "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
             "cells": cells,
-            "index": [title_of(name) for name in index.names],
+            "index": index,
             "response": self._response.encoded(),
             "design": self._design.encoded(),
             "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
@@ -72,14 +73,14 @@ class SavedModel(Saved):
         shared = _Shared([], graphs, [decoded(each) for each in record["kernels"]])
         shared.terms.extend(_made(each, shared) for each in record["terms"])
         terms = [shared.sum_of(places) for places in record["sum"]]
-        numbers = {name: real(name, arrays[f"{name}_"], 1) for name in _BESIDE if f"{name}_" in arrays}
+        numbers = {name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays}
         settings = {name: decoded(record["settings"][name]) for name in _PLAIN}
-        given = {**numbers, **{name: str(value) for name, value in record["given"].items() if name in _BESIDE}}
+        given = {**numbers, **{name: str(value) for name, value in record["given"].items() if name in BESIDE}}
         made: Any = cls
         model = made(terms=terms, **settings, **given)
         _, likelihood = model._checked()
         observed = real("observed", arrays["observed"], 1)
-        y, offset = checked_responses(likelihood, observed.size, observed, *map(numbers.get, _BESIDE))
+        y, offset = checked_responses(likelihood, observed.size, observed, *map(numbers.get, BESIDE))
         data = Data(y, offset, likelihood, likelihood.unit(y))
         design = Design.decoded(record["design"], arrays["matrix"])
         frame = _frame(record, arrays, observed.size)
@@ -87,7 +88,7 @@ class SavedModel(Saved):
             raise ValueError("its design is not that of its observations")
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         model._frame, model._response = frame, decoded_expression(record["response"])
-        model._observations, model._beside = observed, {name: numbers.get(name) for name in _BESIDE}
+        model._observations, model._beside = observed, {name: numbers.get(name) for name in BESIDE}
         model._bind(bound, design, data, [each.rows(frame) for each in bound])
         for name in ("seed_", "log_marginal_likelihood_", "converged_"):
             setattr(model, name, record["fitted"][name])
@@ -261,16 +262,17 @@ def _frame(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], n: int) 
             raise ValueError("its cells are not those of its observations")
         return np.asarray(known[numbers])
 
-    names = [decoded_name(name) for name in record["index"]]
-    columns = {name: labels for name, labels in record["cells"].items() if name}
+    names = [decoded_name(name) for name in record["index"]["titles"]]
     index = pandas.RangeIndex(n, name=names[0])
     if "index" in arrays:
-        labels = column(record["cells"][""], arrays["index"])
+        labels = column(record["index"]["labels"], arrays["index"])
         index = (
-            pandas.Index(labels.tolist(), names=names) if len(names) > 1 else pandas.Index(labels, name=names[0])
+            pandas.MultiIndex.from_tuples(labels.tolist(), names=names)
+            if len(names) > 1
+            else pandas.Index(labels, name=names[0], tupleize_cols=False)
         )
     made = {
         name: pandas.Series(column(labels, arrays[f"cells{k}"]), index=index, dtype=object)
-        for k, (name, labels) in enumerate(columns.items())
+        for k, (name, labels) in enumerate(record["cells"].items())
     }
     return pandas.DataFrame(made, index=index)

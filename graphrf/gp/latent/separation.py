@@ -30,8 +30,9 @@ from graphrf.gp.latent.design import Design
 DEVIATION = 2.5
 # Distances from the start at which densities are compared, in units of the linear predictor.
 _AWAY = np.array([1e3, 100.0, 30.0, 10.0, 3.0])
-# A change of a row's linear predictor that counts as none, for coefficients within 1 and columns of mean square 1.
-_NOTHING = 1e-7
+# A change of a row's linear predictor that counts as none, for coefficients within 1 and columns of mean square 1:
+# ten times the feasibility tolerance of HiGHS.
+_NOTHING = 1e-6
 
 
 class Separation(NamedTuple):
@@ -56,7 +57,7 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     directions = null_space(others) if len(others) else np.eye(x.shape[1])
     centre = basis[~moved[place.ravel()]].mean(axis=0) if len(others) else np.zeros(x.shape[1])
     away = (x[moved] - centre) / (DEVIATION * data.unit)
-    # a prior for each direction, not for each row: more distinct rows than directions tell nothing more
+    # the rows share a prior that has the weight of one row for each direction
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
 
@@ -102,7 +103,7 @@ def described(design: Design, frame: object, rows: np.ndarray) -> str:
         return ("the levels " if len(levels) > 1 else "the level ") + ", ".join(levels[:3]) + more
     if rows.all():
         return "all fixed effects together"
-    return f"the {np.count_nonzero(rows)} rows that the fixed effects tell from all others"
+    return f"the {np.count_nonzero(rows)} rows that a combination of the fixed effects separates from the others"
 
 
 def _levels_of(design: Design, frame: object, rows: np.ndarray) -> Iterable[str]:

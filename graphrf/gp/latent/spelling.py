@@ -23,7 +23,8 @@ _CONTRASTS = ("C", "I", "Treatment", "Sum", "Helmert", "Diff", "Poly")
 # A call, with the dots of R's names; not after a name, number or bracket.
 _CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
-_POWER = re.compile(r"([A-Za-z_]\w*)\s*(?:\^|\*\*)\s*\d")
+# A power of a name, a quoted name, a call or a bracket, where the contents of quotes and brackets are blank.
+_POWER = re.compile(r"((?:[A-Za-z_][\w.]*)?\(_*\)|[A-Za-z_]\w*)\s*(?:\^|\*\*)\s*\d")
 
 
 def check_spelling(formula: object) -> str:
@@ -44,12 +45,14 @@ def check_spelling(formula: object) -> str:
         raise checks.value_error(
             "formula", f"has '^' within brackets of {formula!r}: the power of a number is x**2"
         )
-    power = _POWER.search(_outside(bare))
-    if power:
+    for power in _POWER.finditer(_outside(bare)):
+        base, whole = formula[slice(*power.span(1))], formula[slice(*power.span())]
+        if base.startswith("(") and re.search(r"[-+*:/]", _outside(bare[slice(*power.span(1))][1:-1])):
+            continue  # interactions of several terms
         raise checks.value_error(
             "formula",
-            f"has {power[0]!r}, which stands for {power[1]!r} alone: a power of terms is their interactions; "
-            f"write I({power[1]}**2), or poly({power[1]}, 2)",
+            f"has {whole!r}, which stands for {base!r} alone: a power of terms is their interactions; "
+            f"write I({base}**2), or poly({base}, 2)",
         )
     if re.search(r"[<>]|==|!=", _outside(bare)):
         raise checks.value_error("formula", f"has a comparison in {formula!r}: write it as I(x > 1)")
@@ -86,7 +89,7 @@ def _outside(text: str) -> str:
 
 
 def _inside(text: str) -> str:
-    """What is within the brackets of calls, where arithmetic is of numbers."""
+    """The text within the brackets of calls, where arithmetic is of numbers."""
     result = []
     for match in _CALL.finditer(text):
         depth = 1

@@ -85,6 +85,12 @@ class Likelihood:
     priors: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
 
+    def __post_init__(self) -> None:
+        for field in _fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                checks.number(field.name, value, low=0, high=1e12, include_low=False)
+
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """log p(y | f)."""
         raise NotImplementedError
@@ -112,7 +118,7 @@ class Likelihood:
 
     @property
     def increases(self) -> bool:
-        """Whether the expected observation increases with f."""
+        """True if the expected observation increases with f."""
         return bool(self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)))
 
     def at_most(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -204,9 +210,6 @@ class LogLink(Likelihood):
     log_link = True
     support = (0.0, math.inf)
 
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
     @property
     def factor(self) -> float:
         """mean(f) / exp(f)."""
@@ -236,14 +239,6 @@ def known(value: float | None) -> float:
     """A parameter that must have a value."""
     assert value is not None, "the likelihood's parameters are not known yet"
     return value
-
-
-def check_parameters(likelihood: Likelihood) -> None:
-    """ValueError or TypeError for parameters that are neither None nor positive numbers."""
-    for field in _fields(likelihood):
-        value = getattr(likelihood, field.name)
-        if value is not None:
-            checks.number(field.name, value, low=0, high=1e12, include_low=False)
 
 
 def _fields(likelihood: Likelihood) -> tuple[Any, ...]:

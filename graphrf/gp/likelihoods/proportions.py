@@ -11,7 +11,7 @@ from scipy.special import betainc, betaln, expit, gammaln, log_expit, logit, xlo
 
 from graphrf._base import checks
 from graphrf.gp.likelihoods.counts import counts
-from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, check_parameters, known
+from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, known
 
 # Counts that are added to successes and to failures, so that their log odds are finite.
 _LITTLE = 0.5
@@ -106,9 +106,6 @@ class Beta(Likelihood):
     support = (0.0, 1.0)
     priors = MappingProxyType({"precision": (10.0, 5.0)})
     ranges = MappingProxyType({"precision": (1e-2, 1e5)})
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         y = super().checked(y, trials)

@@ -10,14 +10,24 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from graphrf._base import checks
-from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, check_parameters, known
+from graphrf.gp.likelihoods.likelihood import Likelihood, Pair, known
 
 # Of observations whose scale is trained, in their own units.
 _LARGEST_SCATTER = 1e10
 
 
+class Identity(Likelihood):
+    """Likelihoods whose mean is f."""
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        return np.asarray(f)
+
+    def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
+        return np.asarray(mean), np.asarray(variance)
+
+
 @dataclass(frozen=True)
-class StudentT(Likelihood):
+class StudentT(Identity):
     r"""Values with outliers: y = f + scale t, with Student's t of df degrees of freedom.
 
     Parameters
@@ -41,7 +51,7 @@ class StudentT(Likelihood):
     ranges = MappingProxyType({"scale": (1e-3, 10.0), "df": (1.5, 200.0)})
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        super().__post_init__()
         if self.df is not None and self.df <= 1:
             raise checks.value_error("df", f"must be greater than 1, so that y has a mean, got {self.df:g}")
 
@@ -70,12 +80,6 @@ class StudentT(Likelihood):
         constant = math.lgamma(0.5 * v + 0.5) - math.lgamma(0.5 * v) - 0.5 * math.log(v * math.pi) - math.log(s)
         return np.asarray(constant - (0.5 * v + 0.5) * np.log1p(np.square((y - f) / s) / v))
 
-    def mean(self, f: np.ndarray) -> np.ndarray:
-        return np.asarray(f)
-
-    def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
-        return np.asarray(mean), np.asarray(variance)
-
     def variance(self, f: np.ndarray) -> np.ndarray:
         s, v = known(self.scale), known(self.df)
         return np.full(np.shape(f), s * s * v / (v - 2) if v > 2 else np.inf)
@@ -88,15 +92,12 @@ class StudentT(Likelihood):
 
 
 @dataclass(frozen=True)
-class NormalNoise(Likelihood):
+class NormalNoise(Identity):
     """Values with normal noise: y = f + scale e, e ~ N(0, 1)."""
 
     scale: float | None = None  # in units of y; None trains it
     priors = MappingProxyType({"scale": (0.3, 4.0)})
     ranges = MappingProxyType({"scale": (1e-4, 10.0)})
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
         return float(np.mean(y - offset))
@@ -110,12 +111,6 @@ class NormalNoise(Likelihood):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         s = known(self.scale)
         return np.asarray(-0.5 * np.square((y - f) / s) - math.log(s) - 0.5 * math.log(2 * math.pi))
-
-    def mean(self, f: np.ndarray) -> np.ndarray:
-        return np.asarray(f)
-
-    def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
-        return np.asarray(mean), np.asarray(variance)
 
     def variance(self, f: np.ndarray) -> np.ndarray:
         return np.full(np.shape(f), known(self.scale) ** 2)

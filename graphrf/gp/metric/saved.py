@@ -26,7 +26,7 @@ _SETTINGS = ("alpha", "lengthscale", "output_scale", "noise", "ends", "mean", "h
 
 
 class StreetFile(GraphFile):
-    """How a `MetricGraph` is kept in a file: with the names of its nodes and edges."""
+    """The file of a `MetricGraph`, with the names of its nodes and edges."""
 
     fields: ClassVar[tuple[str, ...]] = ("src", "dst", "length")
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.lazy import need
 from graphrf.gp.model.answers import Titles
 from graphrf.graph.alignment import Rows
 
@@ -47,7 +48,7 @@ class Coefficients(NamedTuple):
 
         Of several outputs, the titles of columns are pairs of these and of `outputs`, which default to numbers.
         """
-        import pandas
+        pandas = need("pandas", "coefficients_")
 
         half = 1.959964 * self.std
         columns = (self.mean, self.std, self.mean - half, self.mean, self.mean + half)

@@ -42,7 +42,7 @@ def warn_of_few(n: int, trained: bool) -> None:
     if trained and n < FEW:
         warn(
             f"hyperparameters are learned from {n} observation{'s' if n != 1 else ''} only, so predictions rest "
-            "on their priors: fix what is known, such as `noise` or `output_scale`, or state it as `prior`"
+            "on their priors: fix those that are known"
         )
 
 

@@ -84,7 +84,7 @@ class _Scale(NamedTuple):
         return math.isinf(self.least) and math.isinf(self.most)
 
     def start(self, y: np.ndarray) -> np.ndarray:
-        """About where y is, within the range of numbers."""
+        """Coordinates near those of y, within the range of numbers."""
         if self.whole:
             return np.clip(np.floor(y), self.least, min(self.most, 2.0**53))
         with np.errstate(divide="ignore", over="ignore"):
@@ -112,7 +112,7 @@ class _Excess(NamedTuple):
     wanted: np.ndarray
 
     def __call__(self, t: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        """At coordinates of y for some of the pairs."""
+        """The differences for some of the pairs, at coordinates of y."""
         row, y = self.row[pairs], self.scale.back(t)[:, None]
         p = np.zeros(row.size)
         for part, weight in zip(self.law.parts, self.law.probabilities.tolist(), strict=True):

@@ -15,7 +15,7 @@ from graphrf._base.rows import within
 from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Subdivision
-from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
@@ -135,7 +135,7 @@ class EdgeAxis(LevelAxis):
         """Places (u, v, key, distance), or dictionaries of places and weights where distances are stretches."""
         return [
             _stretch(edge, distance) if isinstance(distance, tuple | list) else _place(edge, distance)
-            for edge, distance in zip(*(_list(column_of(frame, name)) for name in self.columns), strict=True)
+            for edge, distance in zip(*(_list(frame[name]) for name in self.columns), strict=True)
         ]
 
     @property

@@ -36,7 +36,7 @@ class LevelAxis:
 
     def cells(self, frame: Any) -> Any:
         """The cells of a data frame that `rows` reads."""
-        return column_of(frame, self.column)
+        return frame[self.column]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -118,16 +118,6 @@ def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     return sp.csr_array((m, 0)), sp.csr_array((0, 0)), sp.csr_array((0, 0))
 
 
-def column_of(frame: Any, name: str) -> Any:
-    """A column of a data frame."""
-    result = frame[name]
-    if getattr(result, "ndim", 1) != 1:
-        raise checks.value_error(
-            name, f"names {result.shape[1]} columns of the frame, where one is wanted: rename or drop the others"
-        )
-    return result
-
-
 def labels_in(column: str, values: Any) -> list[Hashable]:
     """The distinct labels of the cells of a column, in their order."""
     return list(dict.fromkeys(label for _, label, _ in weighted_labels(column, values)))
@@ -177,7 +167,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def _kind(label: Any) -> str:
-    """What a label is, in words."""
+    """The kind of a label, as messages name it."""
     kinds: dict[str, Any] = {
         "text": str, "tuples": tuple, "numbers": Real, "dates": (date, np.datetime64),
     }  # fmt: skip

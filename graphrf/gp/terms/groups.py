@@ -9,7 +9,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
 
@@ -43,7 +43,7 @@ class Groups(Term):
         return (self.by,)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (GroupAxis(self.by, labels_in(self.by, column_of(frame, self.by))),)
+        return (GroupAxis(self.by, labels_in(self.by, frame[self.by])),)
 
 
 class GroupAxis(LevelAxis):

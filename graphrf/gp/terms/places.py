@@ -13,13 +13,12 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
+from graphrf.gp.model.dates import refuse_written_dates
 
 # How near to each other levels of one grid are read as one, and how near to the grid they must be, in steps.
 NEAR = 1e-3
-# The same for levels that are not on a grid, so that neighbours can be told apart in double precision.
+# The same for levels that are not on a grid: nearer ones make the precision numerically singular in float64.
 SAME = 1e-6
-# Dates that were written as integers, by their digits.
-_WRITTEN = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 
 
 class Ruler(NamedTuple):
@@ -41,7 +40,7 @@ class Ruler(NamedTuple):
         dates, zone = isinstance(labels[0], date | np.datetime64), None
         if not dates:
             values = [_number(column, each) for each in labels]
-            refuse_written_dates(column, labels)
+            refuse_written_dates(column, labels, f"frame[{column!r}]")
             largest = max(
                 (abs(each) for each in values if isinstance(each, float)), default=0.0
             )  # not of integers
@@ -128,35 +127,6 @@ class Spacing(NamedTuple):
         nearest = after - (own - self.places[after - 1] < self.places[after] - own)
         known = np.abs(own - self.places[nearest]) <= (SAME if self.equal else self.same)
         return own, np.where(known, nearest, -1)
-
-
-def refuse_written_dates(name: str, labels: Sequence[Any]) -> None:
-    """ValueError for dates that are written as integers, such as 20260131, whose differences are no times."""
-    digits = str(_whole(labels[0]))
-    form = _WRITTEN.get(len(digits))
-    if form is None or not all(_is_written(label, form, len(digits)) for label in labels):
-        return
-    if len(digits) > 6 or len({_whole(label) // 100 for label in labels}) > 1:  # type: ignore[operator]
-        raise checks.value_error(
-            name,
-            f"must hold dates, or numbers whose differences are times, got {labels[0]}, which looks like a date: "
-            f'take pandas.to_datetime({name}, format="{form}")',
-        )
-
-
-def _whole(label: Any) -> int | None:
-    return int(float(label)) if isinstance(label, Real) and float(label).is_integer() else None
-
-
-def _is_written(label: Any, form: str, digits: int) -> bool:
-    text = str(_whole(label))
-    if len(text) != digits or not "1800" <= text[:4] <= "2199":
-        return False
-    try:
-        datetime.strptime(text, form)
-    except ValueError:
-        return False
-    return True
 
 
 def _number(column: str, label: Any) -> Any:

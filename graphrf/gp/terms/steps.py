@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf.gp.terms.axis import Extension, LevelAxis, column_of, labels_in, nothing_new
+from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in, nothing_new
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
 from graphrf.gp.terms.places import NEAR, SAME, Ruler, Spacing
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
@@ -98,7 +98,7 @@ class Steps(Term):
         return (self.by,)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (StepAxis(self, labels_in(self.by, column_of(frame, self.by))),)
+        return (StepAxis(self, labels_in(self.by, frame[self.by])),)
 
 
 class StepAxis(LevelAxis):

@@ -11,6 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.gp.model.answers import levels_of
+from graphrf.gp.model.dates import refuse_written_dates
 from graphrf.graph.alignment import Rows, labels_of, shown
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.tables import index_of
@@ -100,7 +101,7 @@ def clock_of(times: Any) -> Clock:
     """The clock of the first times that a user gives: dates count from midnight before the first."""
     values, dates, zone = _read(times)
     if not dates:
-        _refuse_written_dates(values)
+        refuse_written_dates("times", values.tolist(), "times")
         if values.size and float(np.abs(values).max()) > 1e8:  # surely seconds or milliseconds
             raise checks.value_error(
                 "times",
@@ -111,21 +112,6 @@ def clock_of(times: Any) -> Clock:
     if values.size == 0:
         raise checks.value_error("times", "must hold at least one time, got none")
     return Clock(int(values.min().astype("datetime64[D]").astype(np.int64)) * _DAY, zone)
-
-
-def _refuse_written_dates(values: np.ndarray) -> None:
-    """ValueError for numbers that are all dates written as 20260131, or with hours, minutes and seconds behind."""
-    for more in range(4):
-        date = values // 100**more
-        day, month, hour = date % 100, date // 100 % 100, values // 100 ** max(more - 1, 0) % 100
-        written = (date >= 1e7) & (date < 1e8) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-        written &= (values == np.floor(values)) & ((hour < 24) | (more == 0))
-        if values.size and written.all():
-            raise checks.value_error(
-                "times",
-                f"must be hours or dates, got dates written as {values[0]:.0f}: pass pandas.to_datetime("
-                f'[f"{{t:.0f}}" for t in times], format="{"%Y%m%d%H%M%S"[: 6 + 2 * more]}")',
-            )
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:

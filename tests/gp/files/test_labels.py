@@ -46,6 +46,12 @@ def test_other_labels_are_refused_with_their_column(label):
         encoded_labels("district", [label])
 
 
+@pytest.mark.parametrize("label", [("a", np.nan), Decimal("1e999"), pandas.NaT, float("nan")], ids=repr)
+def test_labels_that_could_not_be_read_again_are_refused(label):
+    with pytest.raises((TypeError, ValueError), match=r"`district` (cannot be saved|must have levels)"):
+        encoded_labels("district", [label])
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -209,6 +209,22 @@ def test_categories_keep_their_order_in_files(factor, tmp_path):
     pandas.testing.assert_frame_equal(loaded.coefficients_, fitted.coefficients_)
 
 
+@pytest.mark.parametrize("tuples", [True, False])
+def test_columns_without_a_name_and_indices_of_tuples_are_kept_in_files(tuples, tmp_path):
+    data = pandas.DataFrame({"y": np.arange(12.0), "": list("abc") * 4})
+    data.index = pandas.MultiIndex.from_product([list("uv"), range(6)], names=["", "k"])
+    if tuples:
+        data.index = pandas.Index(data.index.tolist(), tupleize_cols=False)
+    fitted = LatentGaussianModel("y ~ 1", Groups(""), hyperparameters="mode").fit(data)
+    fitted.save(tmp_path / "model.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "model.npz")
+    pandas.testing.assert_frame_equal(loaded.predict(as_frame=True), fitted.predict(as_frame=True))
+    pandas.testing.assert_frame_equal(loaded.effects(0), fitted.effects(0))
+    fitted.fit(data.set_axis([(k, np.nan) for k in range(12)]))
+    with pytest.raises(ValueError, match=r"`frame\.index` cannot be saved"):
+        fitted.save(tmp_path / "model.npz")
+
+
 def test_what_a_file_cannot_hold_is_refused_by_save(tmp_path):
     class Own(grf.gp.Poisson):
         pass

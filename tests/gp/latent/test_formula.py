@@ -1,5 +1,6 @@
 """Formulas: the design of a fit, the same for other data, and what is refused with the spelling here."""
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -33,7 +34,7 @@ def frame(n=N):
 
 EFFECTS = [
     "1", "0 + x", "x + z", "x*z", "x:z + z", "k", "0 + k", "k - 1", "k*x", "k:x", "k/x", "C(j)",
-    "C(j)*k", "c", "b*x",
+    "C(j)*k", "c", "b*x", "C(np.floor(x + z))",
     "C(k, contr.sum)", "C(k, Treatment('mid'))", "C(k, contr.helmert)*x", "C(np.floor(x))", "(x + z + k)**2",
     "np.log(x)", "log(x) + I(x**2)", "I(x > 2)", "`a b` + I(`a b`**2)", "scale(x)", "center(x) + z", "poly(x, 3)",
     "bs(x, df=5)", "bs(x, df=5, include_intercept=True)", "bs(x, knots=[1, 2], degree=2)", "bs(np.log(x), df=4)*k",
@@ -99,6 +100,9 @@ def test_rows_are_evaluated_by_the_fit_and_not_by_themselves():
         ("y ~ .", "for all columns"),
         ("y ~ x^2", r"stands for 'x' alone.* I\(x\*\*2\)"),
         ("y ~ z + x**2", r"stands for 'x' alone"),
+        ("y ~ log(x)^2", r"has 'log\(x\)\^2', which stands for 'log\(x\)' alone.* I\(log\(x\)\*\*2\)"),
+        ("y ~ z + `a b` ** 2", r"has '`a b` \*\* 2', which stands for '`a b`' alone"),
+        ("y ~ (x + z)^2 + (x)^2", r"has '\(x\)\^2'"),
         ("y ~ I(x^2)", r"the power of a number is x\*\*2"),
         ("y ~ x > 2", r"write it as I\(x > 1\)"),
         ("y ~ a b", "cannot be read"),
@@ -108,6 +112,8 @@ def test_rows_are_evaluated_by_the_fit_and_not_by_themselves():
         ("y ~ np.where(x > 1, 1, 0)", "no function of formulas"),
         ("y ~ x.map(str)", "no function of formulas"),
         ("y ~ bs(x, df=q)", "whose settings must be numbers or text"),
+        ("y ~ bs(x, 5, None, 3)", "name its settings"),
+        ("poly(y, 2) ~ x", "must have one response, got 2 columns"),
         ("y ~ bs(x, df=1)", "which cannot be had: .*df"),
         ("y ~ bs(k, df=4)", "must hold numbers where the formula computes"),
         ("y ~ nothing", "`frame` has no column 'nothing', which the formula reads; it has 'y', 'x'"),
@@ -138,10 +144,15 @@ def test_numbers_are_numbers_in_any_column(kind):
 
 
 def test_text_that_reads_as_numbers_is_warned_of():
-    text = frame()["j"].astype(str)
-    with pytest.warns(UserWarning, match=r"'x' holds text that reads as numbers.*C\(x\)"):
-        read("y ~ x", frame().assign(x=text))
-    read("y ~ C(x)", frame().assign(x=text))
+    data = frame()
+    data["x 1"] = [f"{number},5" for number in data["j"]]
+    with pytest.warns(UserWarning, match="'x 1' holds text that reads as numbers") as caught:
+        read("y ~ `x 1`", data)
+    ways_out = re.findall(r"frame\['x 1'\] = [^;]*", str(caught[0].message))
+    assert len(ways_out) == 2
+    for way_out, n_effects in zip(ways_out, (2, 4), strict=True):
+        exec(way_out, {"pandas": pandas, "frame": (other := data.copy())})
+        assert len(read("y ~ `x 1`", other).design.names) == n_effects
 
 
 @pytest.mark.parametrize(
@@ -176,6 +187,12 @@ def test_labels_that_the_fit_has_not_seen_are_refused():
         with pytest.raises(ValueError, match=r"which the fit has not seen|has other values"):
             design.rows(frame().astype(object).assign(**change) if "j" in change else frame().assign(**change))
     np.testing.assert_array_equal(design.rows(frame().assign(j=frame()["j"].astype(float))), design.matrix)
+
+
+def test_levels_that_an_expression_has_not_had_are_refused():
+    design = read("y ~ C(floor(x + j))", frame()).design
+    with pytest.raises(ValueError, match=r"has 100\.0 in 'C\(floor\(x \+ j\)\)', row 0, .* it knows [0-9., ]*$"):
+        design.rows(frame().assign(j=99, x=1.0))
 
 
 def test_the_order_of_categories_is_that_of_the_fit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -144,11 +145,15 @@ def test_cells_without_a_meaning_are_refused_with_their_row(cell, match):
 
 @pytest.mark.parametrize("name", TERMS)
 def test_two_columns_of_one_name_are_refused(name):
-    two = pandas.concat([frame_of(range(9))] * 2, axis=1)
-    with pytest.raises(ValueError, match="`g` names 2 columns of the frame"):
-        BoundTerm.of(TERMS[name](range(9)), two, 0, 1.0).rows(two)
-    with pytest.raises(ValueError, match="`g` names 2 columns of the frame"):
-        bound(name, LABELS["integers"]).extension(two, {})
+    one = frame_of(range(9)).assign(y=np.arange(9.0))
+    two = pandas.concat([one[["g"]], one], axis=1)
+    model = LatentGaussianModel("y ~ 1", TERMS[name](range(9)), hyperparameters="mode")
+    with pytest.raises(ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"):
+        model.fit(two)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(one)
+    with pytest.raises(ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"):
+        model.predict(two)
 
 
 def test_new_groups_have_the_deviation_of_all_groups():
